@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from nnkit.drawn_inputs import DrawnSamples, drawn_samples
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec, Model
 from nnkit.input_range import InputRange
@@ -122,7 +123,8 @@ def calibration_files(recipe: Recipe, model: Model) -> dict[str, list[Path]]:
             raise RecipeError(
                 f"no calibration images for input '{spec.name}'",
                 where=recipe.where("model", "inputs", spec.name),
-                remedy=f"add model.inputs.{spec.name}.calibration.images, or calibration.table",
+                remedy=f"add model.inputs.{spec.name}.calibration.images (with a model instead of a recipe: --images "
+                "DIR), or calibration.table",
             )
         place = recipe.where("model", "inputs", spec.name, "calibration", "images")
         files[spec.name] = list_images(written.calibration.images, Path(), written.calibration.count, where=place)
@@ -177,6 +179,11 @@ class VerificationSamples(Sequence[Sample]):
         return _sample(self._model, self._files, self._preprocess, self._base, index % self._count)
 
 
+def samples_or_drawn(recipe: Recipe, model: Model) -> VerificationSamples | DrawnSamples:
+    """The inputs that a run verifies on; of a recipe that names no images, drawn ones."""
+    return verification_samples(recipe, model) if _names_images(recipe) else _drawn(recipe, model)
+
+
 def verification_samples(recipe: Recipe, model: Model, most: int | None = None) -> VerificationSamples:
     """The inputs that a run verifies on: the recipe's held-out images, or the calibration images."""
     preprocess = preprocess_by_input(recipe, model)
@@ -204,6 +211,26 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
     return VerificationSamples(model, files, preprocess, recipe.model.path.folder)
 
 
+def _names_images(recipe: Recipe) -> bool:
+    """Whether the recipe names images to calibrate or to verify any of its inputs on."""
+    return bool(recipe.verify.images) or any(spec.calibration is not None for spec in recipe.model.inputs.values())
+
+
+def _drawn(recipe: Recipe, model: Model) -> DrawnSamples:
+    return drawn_samples(model, image_inputs(recipe, model), _declared_types(recipe))
+
+
+def _declared_types(recipe: Recipe) -> dict[str, int]:
+    """The element type of each input as an ONNX file declares it; the import makes floats of all."""
+    from nnkit.importers.model_file import read_model_file
+
+    section = recipe.model
+    if section.format != "onnx":
+        return {}
+    graph = read_model_file(section.path.existing_file("the model")).graph
+    return {value.name: value.type.tensor_type.elem_type for value in graph.input}
+
+
 def judging_samples(recipe: Recipe, settings: Calibration, model: Model, where: str) -> VerificationSamples:
     """The labelled inputs that judge corrections: those of `settings.judged_on`, which the recipe gives.
 
@@ -228,7 +255,7 @@ def judging_samples(recipe: Recipe, settings: Calibration, model: Model, where: 
     verified = {Path(image).resolve() for image in verification_samples(recipe, model).images}
     for count, what in (
         (sum(Path(image).resolve() in verified for image in judging.images), "verification images"),
-        (seen_by_calibration(recipe, model, judging), "calibration images"),
+        (seen_by_calibration(recipe, model, judging.images), "calibration images"),
     ):
         if count:
             raise RecipeError(
@@ -239,12 +266,12 @@ def judging_samples(recipe: Recipe, settings: Calibration, model: Model, where: 
     return judging
 
 
-def seen_by_calibration(recipe: Recipe, model: Model, samples: VerificationSamples) -> int:
-    """How many of the verification samples the recipe calibrates on as well."""
+def seen_by_calibration(recipe: Recipe, model: Model, images: Sequence[str]) -> int:
+    """How many of the verification images (of the first input) the recipe calibrates on as well."""
     if not all(_calibrated(recipe, spec.name) for spec in model.inputs):
         return 0
     calibrated = {path.resolve() for path in calibration_files(recipe, model)[model.inputs[0].name]}
-    return sum(Path(image).resolve() in calibrated for image in samples.images)
+    return sum(Path(image).resolve() in calibrated for image in images)
 
 
 def calibration_samples(recipe: Recipe, model: Model, most: int, unreadable: Collection[str] = ()) -> list[Sample]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,27 +18,26 @@ from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, remedy_for
 if TYPE_CHECKING:
     import onnx
 
+_STAMP = "# written by nnkit, until somebody changes it: "
 _NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
 
 
 def drafted(model: Path, out: Path, *, targets: Sequence[str], images: Path | None) -> Path:
-    """The recipe that `nnkit run MODEL` goes by: `<out>/<name>.yaml`, written if it is not there.
+    """The recipe that `nnkit run MODEL` goes by: `<out>/<name>.yaml`, written unless it is there.
+
+    Its last line holds a digest of the others, by which one that nobody has changed is known: it is written anew
+    where the options are others.
 
     Raises UsageError where there is one that somebody has changed since, so that the options do not contradict it,
     UserFileError where what lies there is no text.
     """
     if model.suffix.lower() not in FORMAT_OF_SUFFIX:
         raise _not_read(model)
-    if images is None:
-        raise UsageError(
-            "this is a model, not a recipe",
-            where=str(model),
-            remedy=f"nnkit run {model} --images DIR [--target NAME], or write a recipe with nnkit init {model}",
-        )
     path = out / f"{recipe_name(model)}.yaml"
-    text = _draft(model, path, targets=targets, images=images, shapes=())
+    text = _stamped(_draft(model, path, targets=targets, images=images, shapes=()))
     remedy = f"remove {path}, and the recipe of these options is written there"
-    if path.exists() and read_text(path, what="the recipe of this model", remedy=remedy) != text:
+    there = read_text(path, what="the recipe of this model", remedy=remedy) if path.exists() else text
+    if there not in (text, _stamped(there[: there.rfind(_STAMP)])):
         raise UsageError(
             "there is a recipe for this model, which is not the one that these options give",
             where=str(path),
@@ -45,6 +45,10 @@ def drafted(model: Path, out: Path, *, targets: Sequence[str], images: Path | No
         )
     _write(path, text)
     return path
+
+
+def _stamped(text: str) -> str:
+    return f"{text}{_STAMP}{hashlib.sha256(text.encode()).hexdigest()[:16]}\n"
 
 
 def write_draft(

@@ -194,9 +194,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         detections = f"{task['facts']['float_detections']:.0f} detections of the float network"
         print_line(f"  accuracy by {detections} on {floats['inputs']} inputs")
     else:
-        print_line(
-            f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {floats['inputs']} inputs"
-        )
+        inputs = f"{floats['inputs']} {'drawn ' if 'drawn' in floats else ''}inputs"
+        print_line(f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {inputs}")
     if floats["seen_by_calibration"]:
         print_line(
             f"  note     {floats['seen_by_calibration']} of these inputs are calibration images too: the figures "

@@ -72,6 +72,7 @@ class Reported:
     task: TaskScore | None = None
     mixed_precision: Mapping[str, Any] | None = None
     pictures: Mapping[int, str] = field(default_factory=dict)
+    drawn: Mapping[str, str] = field(default_factory=dict)
 
 
 def build_report(build: Reported) -> dict[str, Any]:
@@ -115,6 +116,7 @@ def build_report(build: Reported) -> dict[str, Any]:
                 **floats.outputs.as_json(),
                 "inputs": floats.samples,
                 "seen_by_calibration": build.seen_by_calibration,
+                **({"drawn": dict(build.drawn)} if build.drawn else {}),
                 "by_output": {name: d.as_json() for name, d in floats.by_output.items()},
             },
             "program_vs_artifact": [verdict.as_json() for verdict in build.artifacts],

@@ -23,13 +23,27 @@ _LARGE_WEIGHTS = 0.6
 pixels in 0..255 are some hundred times shorter."""
 
 
-def doubts(recipe: Recipe, imported: Model, score: Mapping[str, Any] | None, calibration_images: int) -> list[str]:
+def doubts(
+    recipe: Recipe,
+    imported: Model,
+    score: Mapping[str, Any] | None,
+    calibration_images: int,
+    drawn: Mapping[str, str] | None = None,
+) -> list[str]:
     """Sentences, each with what to look at; none where there is nothing to doubt.
 
     imported: the network as its file has it. score: of the task, as in the report. calibration_images: how many; 0: a
-    table.
+    table. drawn: how inputs were drawn, where there are no images.
     """
     sentences = list(_of_the_task(score or {}))
+    if drawn:
+        how = ", ".join(f"{name} {words}" for name, words in drawn.items())
+        first = next(iter(drawn))
+        sentences.append(
+            f"the recipe names no images, so inputs were drawn ({how}): that the artifact computes what the float "
+            "network does is shown, accuracy on real data and the ranges of real values are not; add "
+            f"model.inputs.{first}.calibration.images (with a model instead of a recipe: --images DIR)"
+        )
     if calibration_images == 1:
         sentences.append(
             "calibrated on one input, which says little of others: give some dozens, like the application's"

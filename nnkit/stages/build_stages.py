@@ -162,7 +162,8 @@ def emit(
 
 def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verdict:
     """Float against Program, Program against what the artifact computes, and the recipe's gates."""
-    from nnkit.inputs import seen_by_calibration, verification_samples
+    from nnkit.drawn_inputs import DrawnSamples
+    from nnkit.inputs import samples_or_drawn, seen_by_calibration, verification_samples
     from nnkit.program.inputs import quantized_inputs, stress_inputs
     from nnkit.simulate import simulate
     from nnkit.verify.float_vs_program import compare_with_float
@@ -172,9 +173,11 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     from nnkit.verify.tasks import output_pairs, task_scorer
 
     program = artifact.deployment.program
-    samples = verification_samples(build.recipe, restructured.model)
+    choose = verification_samples if build.target.needs_ranges(build.options) else samples_or_drawn
+    samples = choose(build.recipe, restructured.model)
     images = samples.images
-    seen = seen_by_calibration(build.recipe, restructured.model, samples)
+    drawn = {name: each.words for name, each in samples.draws.items()} if isinstance(samples, DrawnSamples) else {}
+    seen = 0 if drawn else seen_by_calibration(build.recipe, restructured.model, images)
     shapes = {name: program.tensors[name].shape for name in (*program.inputs, *program.outputs)}
     planes = [shapes[name] for name in program.inputs]
     scorer = task_scorer(build.recipe, {name: shapes[name] for name in program.outputs}, planes, images)
@@ -196,8 +199,8 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     kept = samples[: len(floats.simulated)]  # what the artifact is run on too
     store_samples(artifact.build_folder / "verify", program, kept, floats.simulated)
     _store_detections(build, artifact, floats.simulated, samples.picture)
-    drawn = {error.index: samples.picture(error.index) for error in floats.worst}
-    shown = {index: picture for index, picture in drawn.items() if picture is not None}
+    worst = {error.index: samples.picture(error.index) for error in floats.worst}
+    shown = {index: picture for index, picture in worst.items() if picture is not None}
     pictures = store_pictures(artifact.build_folder / "verify", shown)
     real = [
         Case(quantized_inputs(program, sample), outputs)
@@ -211,7 +214,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     gates = check_gates(build.recipe.verify.gates.limits(), floats.outputs, task)
     required = required_runners(build.recipe.verify.require, verdicts)
     status = status_of(gates, verdicts, required)
-    return Verdict(floats, tuple(verdicts), gates, required, status, seen, task, pictures)
+    return Verdict(floats, tuple(verdicts), gates, required, status, seen, task, pictures, drawn)
 
 
 def _store_detections(

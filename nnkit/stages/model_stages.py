@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import LayersNotTakenError
+from nnkit.graph import Model
 from nnkit.recipe import Calibration, Recipe
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached, object_codec
@@ -207,7 +208,10 @@ def calibration_settings(build: Build) -> Calibration:
 
 
 def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
-    """Observe the recipe's images, or read the pinned table."""
+    """Observe the recipe's images, or read the pinned table.
+
+    Where the target's numbers do not rest on ranges, the inputs of verification stand in for missing images.
+    """
     import onnxruntime
     import PIL
 
@@ -218,7 +222,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
     from nnkit.calibrate.parts import calibrate_in_parts
     from nnkit.calibrate.run import Naming
     from nnkit.file_digest import file_digest
-    from nnkit.inputs import calibration_files, preprocess_by_input
+    from nnkit.inputs import calibration_files, has_calibration, preprocess_by_input
     from nnkit.preprocess.files import named
 
     settings, model = calibration_settings(build), restructured.model
@@ -226,6 +230,8 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
         with build.progress.stage("calibrate") as step:
             step.detail = "pinned table"
             return read_table(settings.table.existing_file("the calibration table"), model)
+    if not build.target.needs_ranges(build.options) and not has_calibration(build.recipe, settings, model):
+        return _observe_verification(build, model)
     files = calibration_files(build.recipe, model)
     preprocess = preprocess_by_input(build.recipe, model)
     base = build.recipe.model.path.folder
@@ -272,6 +278,19 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
 
     codec = Codec(_encode_stats, lambda files: stats_from_bytes(files["stats"]))
     return cached(build, call, codec, compute)
+
+
+def _observe_verification(build: Build, model: Model) -> CalibrationStats:
+    """What the network computes on the first inputs that it is verified on, drawn ones where there are no images."""
+    from nnkit.calibrate import calibrate as observe
+    from nnkit.drawn_inputs import COUNT
+    from nnkit.inputs import samples_or_drawn
+
+    with build.progress.stage("calibrate") as step:
+        samples = samples_or_drawn(build.recipe, model)[:COUNT]
+        arrays = {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs}
+        step.detail = f"not needed; {len(samples)} inputs of verification say how large values are"
+        return replace(observe(model, arrays, {}), images=0)
 
 
 def calibrate_if_possible(build: Build, restructured: Restructured) -> tuple[CalibrationStats, bool]:

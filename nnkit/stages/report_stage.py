@@ -102,6 +102,7 @@ def _measured(
             tools=tool_versions(build),
             mixed_precision=outcome.settled.search,
             pictures=verdict.pictures,
+            drawn=verdict.drawn,
         )
     )
 
@@ -117,7 +118,7 @@ def _judge(build: Build, outcome: Outcome, data: dict[str, Any], shown: Shown) -
     data["speed"] = [each.as_json() for each in speed]
     data["layers"] = with_times(data["layers"], clock_hz, shown.layer_times)
     score, images = data["verify"].get("task"), data["calibration"]["images"]
-    data["doubts"] = doubts(build.recipe, outcome.imported.model, score, images)
+    data["doubts"] = doubts(build.recipe, outcome.imported.model, score, images, outcome.verdict.drawn)
     search = outcome.settled.search
     tried = shown.tried if search is None else tried_in_search(search)
     data["advice"] = [each.as_json() for each in advice_for(data, replace(untried(build), tried=tried))]

@@ -106,7 +106,8 @@ class Verdict:
     """Float against Program, Program against artifact, gates, and the runners that the recipe requires.
 
     seen_by_calibration: how many of the verification inputs. task: both networks' scores by what the recipe says
-    they are for. pictures: of the worst inputs, by index: the path below the build folder.
+    they are for. pictures: of the worst inputs, by index: the path below the build folder. drawn: how the inputs were
+    drawn, by name; empty where the recipe names images.
     """
 
     floats: FloatVerdict
@@ -117,6 +118,7 @@ class Verdict:
     seen_by_calibration: int
     task: TaskScore | None = None
     pictures: Mapping[int, str] = field(default_factory=dict)
+    drawn: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,13 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         """The method of a recipe that names none."""
         return "max"
 
+    def needs_ranges(self, options: OptionsT) -> bool:
+        """Whether the numbers of a build rest on the ranges that calibration saw.
+
+        Where not, a recipe without images is built too, and verified on inputs that are drawn.
+        """
+        return True
+
     def usual_calibration(self, options: OptionsT) -> Literal["max", "percentile", "mse", "kl"] | None:
         """The method that `auto` keeps unless another is clearly better; None: it takes the best."""
         return None

@@ -50,6 +50,10 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         """That of biases in integers."""
         return () if options.precision == "float32" else DEFAULT_CORRECTIONS
 
+    def needs_ranges(self, options: AnsiCOptions) -> bool:
+        """In integers; of floats, ranges say only what comparisons are relative to."""
+        return options.precision != "float32"
+
     def program_classes(self) -> tuple[type, ...]:
         """The layers of its programs."""
         from nnkit_ansi_c.ops import PROGRAM_CLASSES

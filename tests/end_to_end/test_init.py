@@ -69,7 +69,7 @@ def test_sizes_that_the_model_leaves_open_are_given_on_the_command_line(folder: 
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
-        (("run", "net.onnx"), "--images DIR"),
+        (("run", "net.onnx", "--target", "gap8"), "--images DIR"),
         (("init", "net.pt"), "torch.onnx.export"),
         (("init", "net.keras"), "format='onnx'"),
         (("init", "net.onnx", "--target", "gap9"), "gap8"),

@@ -124,14 +124,14 @@ def test_a_network_of_pytorch_is_told_how_to_export(
     assert "torch.onnx.export(net.eval(), example_input, 'net.onnx')" in said  # which makes what the next test runs
 
 
-def test_a_model_in_the_place_of_a_recipe_is_told_how(
+def test_a_model_without_pictures_is_told_how_where_integers_need_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_project(tmp_path).unlink()
-    code, said = ended(("run", "net.onnx"), monkeypatch, capsys)
+    code, said = ended(("run", "net.onnx", "--target", "onnx_qdq"), monkeypatch, capsys)
     told(code, said)
-    assert "nnkit run net.onnx --images DIR" in said
+    assert "with a model instead of a recipe: --images DIR" in said
     shutil.move("images", "DIR")
     code, said = ended(
         ("run", "net.onnx", "--images", "DIR", "--target", "onnx_qdq", "--set", "verify.gates={}"),
