@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnkit.api.preparing import load
-from nnkit.errors import UsageError, cannot_be_written
+from nnkit.errors import UsageError
+from nnkit.output_file import write_output
 from nnkit.reading import read_text
 from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_in, recipe_name, recipe_text, with_shapes
 from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, remedy_for
@@ -43,7 +44,7 @@ def drafted(model: Path, out: Path, *, targets: Sequence[str], images: Path | No
             where=str(path),
             remedy=f"nnkit run {path}, or remove it",
         )
-    _write(path, text)
+    write_output(path, text, sent=[out])
     return path
 
 
@@ -55,16 +56,8 @@ def write_draft(
     model: Path, out: Path, *, targets: Sequence[str], images: Path | None, shapes: Sequence[str]
 ) -> None:
     """The recipe's file; it is loaded once, so that what is written is valid."""
-    _write(out, _draft(model, out, targets=targets, images=images, shapes=shapes))
+    write_output(out, _draft(model, out, targets=targets, images=images, shapes=shapes))
     load(out)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise cannot_be_written(path, error) from error
 
 
 def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | None, shapes: Sequence[str]) -> str:

@@ -67,7 +67,7 @@ class BuiltFolder:
 
 def open_build(folder: Path) -> BuiltFolder:
     """Read a build folder. Raises UserFileError where it is not one."""
-    from nnkit.reading import read_json_object
+    from nnkit.reading import check_plain_tree, read_json_object
     from nnkit.serialize import DamagedValueError, decode
     from nnkit.target import load_target, plugin_name
 
@@ -75,6 +75,7 @@ def open_build(folder: Path) -> BuiltFolder:
         raise UserFileError("no such build folder", where=str(folder), remedy=_NAME_ONE)
     if not (folder / "report.json").is_file():
         raise UserFileError("not a build: it has no report.json", where=str(folder), remedy=_NAME_ONE)
+    check_plain_tree(folder, "a build")
     report = read_json_object(folder / "report.json", what="the report", remedy=_BUILD_AGAIN)
     target = report.get("target")
     if not isinstance(target, str):

@@ -21,8 +21,9 @@ import yaml
 from nnkit.calibrate.all_values import AllValues
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.did_you_mean import did_you_mean
-from nnkit.errors import RecipeError, cannot_be_written
+from nnkit.errors import RecipeError
 from nnkit.graph.model import Model
+from nnkit.output_file import write_output
 from nnkit.reading import read_yaml_node
 from nnkit.recipe.problems import shown
 
@@ -43,10 +44,7 @@ def write_table(stats: CalibrationStats, path: Path) -> None:
     Raises:
         UserFileError: the file cannot be written.
     """
-    try:
-        path.write_bytes(format_table(stats).encode())
-    except OSError as error:
-        raise cannot_be_written(path, error, "the calibration table") from error
+    write_output(path, format_table(stats), "the calibration table")
 
 
 def format_table(stats: CalibrationStats) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+from nnkit.errors import UsageError
 
 if TYPE_CHECKING:
     from nnkit.executors import ExecutorChoice
@@ -69,6 +72,21 @@ class ExecutorOptions:
         from nnkit.executors import ExecutorChoice
 
         return ExecutorChoice(self.executor.value, self.workers, self.scheduler)
+
+
+def output_folder(named: Path | None) -> Path:
+    """The folder that `--out` names, else `out`.
+
+    Raises UsageError where `out` is a link and was not named: it may have come with somebody else's recipe.
+    """
+    folder = named or Path("out")
+    if named is None and folder.is_symlink():
+        raise UsageError(
+            f"is a link to {os.readlink(folder)}, which may have come with the recipe",
+            where=str(folder),
+            remedy="say where the build goes: --out DIR (--out out, where that link is yours)",
+        )
+    return folder
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

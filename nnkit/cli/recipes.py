@@ -19,6 +19,7 @@ from nnkit.cli.options import (
     TargetOption,
     VerboseOption,
     WatchOption,
+    output_folder,
     with_options,
 )
 from nnkit.recipe.model_formats import is_network
@@ -35,7 +36,9 @@ class BuildOptions:
     images: Annotated[
         Path | None, typer.Option("--images", metavar="DIR", help="Of a model without recipe: its pictures.")
     ] = None
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = Path("out")
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Output folder.", show_default="out")
+    ] = None
     no_cache: NoCacheOption = False
     no_qemu: Annotated[bool, typer.Option("--no-qemu", help="Do not run the artifact in an emulator.")] = False
 
@@ -67,15 +70,15 @@ def run(
     from nnkit.commands.run import RunOptions, run_command
     from nnkit.recipe.settings import parse_settings
 
-    target = build.target
+    target, out = build.target, output_folder(build.out)
     if any(is_network(path) for path in recipe) or build.images is not None:
         from nnkit.api.drafting import drafted
 
-        recipe = [drafted(path, build.out, targets=target or [], images=build.images) for path in recipe]
+        recipe = [drafted(path, out, targets=target or [], images=build.images) for path in recipe]
         target = None
     options = RunOptions(
         targets=tuple(target or []),
-        out=build.out,
+        out=out,
         cache=not build.no_cache,
         emulate=not build.no_qemu,
         json=session.json,

@@ -17,10 +17,17 @@ def report_command(build: Path, *, json: bool) -> None:
 
 
 def view_command(build: Path) -> None:
-    """Open `report.html` in the browser; it is written first where the build has none."""
+    """Open `report.html` in the browser; it is written first where the build has none.
+
+    Raises UserFileError where the build holds a link: the browser would follow it.
+    """
     import webbrowser
 
+    from nnkit.reading import check_plain_tree
+
     path = build / "report.html"
+    if path.is_file():
+        check_plain_tree(build, "a build")
     if not path.is_file():
         path = _written(build)
     opened = webbrowser.open(path.resolve().as_uri())

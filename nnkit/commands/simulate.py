@@ -8,7 +8,7 @@ from nnkit.api.build_inputs import given_by_name
 from nnkit.api.simulating import only_output, value_of
 from nnkit.builds import computing_with, open_build
 from nnkit.commands.common import print_json, print_line
-from nnkit.errors import UserFileError
+from nnkit.output_file import new_file
 
 
 def simulate_command(
@@ -40,13 +40,8 @@ def _simulate(
     name = tensor or only_output(build)
     paths = given_by_name([spec.name for spec in build.model("float.onnx").inputs], files, "--input", "FILE")
     value = value_of(build, paths, name, on=on, raw=raw, trust=trust)
-    try:
-        with output.open("wb") as stream:
-            np.save(stream, value)
-    except OSError as error:
-        raise UserFileError(
-            f"cannot write the result: {error.strerror or error}", where=str(output), remedy="choose another --output"
-        ) from error
+    with new_file(output, "the result", sent=[folder]) as stream:
+        np.save(stream, value)
     summary = {"tensor": name, "on": on, "shape": list(value.shape), "dtype": str(value.dtype), "output": str(output)}
     if json:
         print_json(summary)

@@ -27,6 +27,7 @@ from nnkit.errors import BuildsFailedError, ExitCode, UsageError, cannot_be_writ
 from nnkit.executors import THIS_HOST, Executor, ExecutorChoice, open_executor
 from nnkit.executors.local import InProcess, Processes
 from nnkit.failures import as_error
+from nnkit.output_file import make_folder
 from nnkit.owned_folder import owned_folder
 from nnkit.recipe.grid import Point
 from nnkit.recipe.settings import Setting
@@ -103,7 +104,7 @@ def sweep(asked: Jobs, options: RunOptions) -> None:
     progress = Progress(verbose=options.verbose)
     with ExitStack() as stack:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder, sent=[options.out])
             journals = stack.enter_context(owned_folder(folder, ".sweep-"))
         except OSError as error:
             raise cannot_be_written(folder, error) from error

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nnkit.build_status import RELEASED
-from nnkit.errors import cannot_be_written
+from nnkit.errors import UserFileError
+from nnkit.output_file import write_output
 from nnkit.report.html import sweep_html
 from nnkit.report.journal import Journal
 from nnkit.report.progress import Step
@@ -95,26 +96,18 @@ class SweepTable:
                         if events:
                             self._rows[index] = replace(row, state="running", stage=events[-1].stage)
                 if self._rows != before:
-                    with suppress(OSError):  # the main thread says it, where it ends builds
-                        self._put()
+                    with suppress(UserFileError):  # the main thread says it, where it ends builds
+                        self._write()
             running = [f"{row.target} ({row.stage})" for row in self._rows if row.state == "running"]
             more = f" and {len(running) - _SHOWN} more" if len(running) > _SHOWN else ""
             if running:
                 step.say(", ".join(running[:_SHOWN]) + more)
 
     def _write(self) -> None:
-        try:
-            self._put()
-        except OSError as error:
-            raise cannot_be_written(self.page, error, "the table of the sweep") from error
-
-    def _put(self) -> None:
         """Each file whole, whenever somebody reads it."""
         rows = [*self._rows, *self._standing]
         for path, text in (
             (self.csv, sweep_csv(rows)),
             (self.page, sweep_html(self._title, rows, self._dashboard)),
         ):
-            new = path.with_name(f".{path.name}.new")
-            new.write_text(text, encoding="utf-8")
-            new.replace(path)
+            write_output(path, text, "the table of the sweep", sent=[self._out])

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.commands.common import print_json, print_line
-from nnkit.errors import UsageError, UserFileError, cannot_be_written
+from nnkit.errors import UsageError, UserFileError
+from nnkit.output_file import write_output
 
 if TYPE_CHECKING:
     from nnkit.builds import BuiltFolder
@@ -85,9 +86,9 @@ def _write_onto(ranges: Mapping[str, ValueRange], onto: Path, out: Path, to: Tab
             remedy="give a table of the same network: names are compared as they are written",
         )
     if to is not None:
-        write_ranges(merged, out, to)
+        write_ranges(merged, out, to, sent=[onto])
     else:
-        _write_text(out, with_ranges(path.read_text(encoding="utf-8"), merged))
+        write_output(out, with_ranges(path.read_text(encoding="utf-8"), merged), "the table", sent=[onto])
     read = lines_read(path.read_text(encoding="utf-8"))
     changed = [name for name in merged if merged[name] is not base[name]]
     return {
@@ -129,15 +130,8 @@ def _write_pinned(source: Path, out: Path, onto: Path | None, json: bool) -> Non
             remedy="name a build for a target of power-of-two fixed point",
         )
     text = format_pinned(build.program)
-    _write_text(out, text)
+    write_output(out, text, "the table", sent=[source])
     if json:
         print_json({"from": "build", "to": "pinned", "out": str(out)})
         return
     print_line(f"{source} (build) -> {out} (pinned formats)")
-
-
-def _write_text(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise cannot_be_written(path, error, "the table") from error

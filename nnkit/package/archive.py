@@ -7,16 +7,15 @@ form, verification is a comparison: headers with what the writer would write, co
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from nnkit.errors import GateFailedError, NnkitError, UsageError, UserFileError, cannot_be_written
+from nnkit.output_file import new_file
 from nnkit.owned_folder import owned_folder
 from nnkit.package import stored_zip
 from nnkit.package.manifest import (
@@ -51,12 +50,15 @@ class _Digest:
     sha256: str
 
 
-def write_archive(files: Mapping[str, bytes | Path], manifest: Manifest, out: Path) -> Path:
+def write_archive(
+    files: Mapping[str, bytes | Path], manifest: Manifest, out: Path, *, sent: Sequence[Path] = ()
+) -> Path:
     """Writes the archive to `out`, replacing it at once or not at all; the same inputs give the same bytes.
 
     Args:
         files: content, or the file that holds it, by name in the archive.
         manifest: its `files` are filled in from `files`.
+        sent: folders whose links are not followed (see `nnkit.output_file`).
 
     Raises UsageError for a name that packages refuse, UserFileError where a file cannot be read, changes meanwhile,
     or the archive cannot be written.
@@ -78,7 +80,7 @@ def write_archive(files: Mapping[str, bytes | Path], manifest: Manifest, out: Pa
         members = stored_zip.layout([(name, d.size_bytes, d.crc32) for name, d in digests.items()])
     except stored_zip.FormatError as error:
         raise UserFileError(f"the package would hold {error}", where=str(out), remedy="split the release") from error
-    with _replacing(out) as stream:
+    with new_file(out, sent=sent) as stream:
         for member in members:
             stream.write(stored_zip.local_header(member))
             written = _digest(_source_chunks(member.name, sources[member.name]), stream.write)
@@ -305,31 +307,3 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     except NnkitError as error:
         error.where = error.where or str(path)
         raise
-
-
-@contextmanager
-def _replacing(out: Path) -> Iterator[BinaryIO]:
-    """A temporary file beside `out` that takes its place at the end, and is removed on an error.
-
-    A link stays, and what it points to is replaced; in place of a device or a pipe there must not be a file.
-    """
-    try:
-        with suppress(FileNotFoundError):
-            mode = os.stat(out).st_mode
-            if not stat.S_ISREG(mode):
-                raise UserFileError(
-                    "is a folder" if stat.S_ISDIR(mode) else "is a device or a pipe",
-                    where=str(out),
-                    remedy="name an ordinary file, or one that does not exist yet",
-                )
-        if out.is_symlink():
-            out = Path(os.path.realpath(out))
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with owned_folder(out.parent, f".{out.name}.new-") as folder:
-            temporary = folder / out.name
-            with temporary.open("xb") as stream:
-                yield stream
-            temporary.chmod(0o644)
-            temporary.replace(out)
-    except OSError as error:
-        raise cannot_be_written(out, error) from error

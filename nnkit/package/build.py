@@ -19,7 +19,7 @@ from nnkit.package.artifact_files import artifact_files, changed_files, is_as_re
 from nnkit.package.manifest import FileRecord, Manifest
 from nnkit.package.proofs import check_records
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME, provenance, sbom
-from nnkit.reading import read_json_object, read_yaml
+from nnkit.reading import check_plain_tree, read_json_object, read_yaml
 
 PACKED = ("report.json", "plan.json", "layers.csv", "recipe.yaml")
 ARTIFACT = "artifact"
@@ -44,6 +44,7 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
     for name in ("report.json", "recipe.yaml"):
         if not (build_dir / name).is_file():
             raise UserFileError(f"the build has no {name}", where=str(build_dir), remedy=_RUN_FIRST)
+    check_plain_tree(build_dir, "a build")
     report = read_json_object(build_dir / "report.json", what="the report", remedy=_RUN_FIRST)
     if report.get("status") not in RELEASED:
         raise GateFailedError(
@@ -74,7 +75,7 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
         PROVENANCE_NAME: provenance(manifest, records, stages if isinstance(stages, dict) else {}),
         SBOM_NAME: sbom(manifest, records),
     }
-    return write_archive(made | files, manifest, _archive_path(build_dir, out, manifest))
+    return write_archive(made | files, manifest, _archive_path(build_dir, out, manifest), sent=[build_dir])
 
 
 def _archive_path(build_dir: Path, out: Path | None, manifest: Manifest) -> Path:

@@ -12,7 +12,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.errors import GateFailedError, UserFileError, cannot_be_written
+from nnkit.errors import GateFailedError, UserFileError
+from nnkit.output_file import write_output
 from nnkit.package.archive import verify_package
 from nnkit.reading import open_regular
 
@@ -38,10 +39,7 @@ def sign_package(path: Path, key_pem: bytes, password: bytes | None = None) -> P
     sha256 = verify_package(path).sha256
     signature = key.sign(_message(sha256))
     out = signature_path(path)
-    try:
-        out.write_bytes(_signature_file(_raw(key.public_key()), sha256, signature))
-    except OSError as error:
-        raise cannot_be_written(out, error) from error
+    write_output(out, _signature_file(_raw(key.public_key()), sha256, signature), sent=[path.parent])
     return out
 
 

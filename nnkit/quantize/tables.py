@@ -7,7 +7,7 @@ the ranges of formats, which are at least as wide as what was seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import TypeAlias
 from nnkit.calibrate.qdq import read_qdq_ranges
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.calibrate.table import format_table, read_table_of
-from nnkit.errors import NnkitError, UserFileError, cannot_be_written
+from nnkit.errors import NnkitError, UserFileError
+from nnkit.output_file import write_output
 from nnkit.program import Fixed
 from nnkit.quantize.pinned import read_pinned_formats
 from nnkit.reading import read_bytes, read_onnx
@@ -100,16 +101,17 @@ def onto_table(
     return merged, others
 
 
-def write_ranges(ranges: Mapping[str, ValueRange], path: Path, to: TableFormat | None) -> None:
+def write_ranges(
+    ranges: Mapping[str, ValueRange], path: Path, to: TableFormat | None, *, sent: Sequence[Path] = ()
+) -> None:
     """Write ranges as nnkit's table (None) or as a vendor's.
+
+    sent: folders whose links are not followed (see `nnkit.output_file`).
 
     Raises UserFileError where the file cannot be written, ModelError for a name that the kind cannot hold.
     """
     text = format_table(CalibrationStats(ranges, "table", 0, "")) if to is None else to.write(ranges)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise cannot_be_written(path, error, "the table") from error
+    write_output(path, text, "the table", sent=sent)
 
 
 def _kind(path: Path, formats: TableFormats) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnkit.errors import cannot_be_written
+from nnkit.output_file import write_output
 from nnkit.recipe.problems import Problem
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+):(?P<column>\d+)")
@@ -47,7 +48,7 @@ def apply_fixes(problems: Sequence[Problem]) -> list[Fix]:
                 if fixed is not None:
                     lines[line - 1] = fixed
                     done.append(Fix(problem.where, problem.written, problem.answer))
-            path.write_bytes("".join(lines).encode("utf-8"))
+            write_output(path, "".join(lines), "the corrected recipe")
         except OSError as error:
             raise cannot_be_written(path, error, "the corrected recipe") from error
     return sorted(done, key=lambda fix: fix.where)

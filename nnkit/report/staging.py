@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from nnkit.errors import UserFileError
+from nnkit.output_file import make_folder
 from nnkit.owned_folder import owned_folder, sweep
 
 _ATTEMPTS = 20  # a commit starts anew when another run's came between its two renames
@@ -106,13 +107,14 @@ def _tidy(destination: Path) -> None:
 
 @contextmanager
 def staged_build(destination: Path) -> Iterator[StagedBuild]:
-    """A staged folder for `destination`; removed on any error or interruption.
+    """A staged folder for `destination`, `<out>/<name>/<target>`; removed on any error or interruption.
 
-    Raises UserFileError where the folder cannot be made or is a file, or the disk is full.
+    No link below `<out>`, which the user names, is followed.
+    Raises UserFileError where the folder cannot be made or is a file or a link, or the disk is full.
     """
     stack = ExitStack()
     try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(destination.parent, sent=[destination.parent.parent])
         _refuse_file(destination)
         _tidy(destination)
         folder = stack.enter_context(owned_folder(destination.parent, f".{destination.name}.new-"))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import UserFileError
+from nnkit.output_file import write_output
 from nnkit.reading import read_array, read_arrays, read_bytes, read_csv, read_text
 from nnkit.reading.arrays import NUMBERS
 from nnkit.recipe.problems import shown
@@ -88,12 +89,7 @@ def write_ranges(ranges: FeatureRanges, path: Path) -> None:
         f"{i},{low!r},{span!r}"
         for i, (low, span) in enumerate(zip(ranges.vmin.tolist(), ranges.vdiff.tolist(), strict=True))
     ]
-    try:
-        path.write_text("dimension,vmin,vdiff\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserFileError(
-            f"cannot be written: {error.strerror}", where=str(path), remedy="choose another file"
-        ) from error
+    write_output(path, "dimension,vmin,vdiff\n" + "\n".join(rows) + "\n")
 
 
 def feature_distance(features: Features, other: Features) -> FeatureDistance:

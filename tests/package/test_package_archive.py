@@ -217,17 +217,17 @@ def test_a_pipe_is_neither_read_nor_replaced(manifest: Manifest, files: dict[str
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
-def test_a_link_stays_and_its_file_is_replaced(manifest: Manifest, files: dict[str, bytes], tmp_path: Path) -> None:
-    (tmp_path / "kept").mkdir()
-    link, loop = tmp_path / "link.nnpkg", tmp_path / "loop"
-    link.symlink_to("kept/release.nnpkg")
-    for _ in range(2):  # a link to nothing, and one to a file
-        write_archive(files, manifest, link)
-        assert link.is_symlink()
-        assert verify_package(tmp_path / "kept/release.nnpkg").manifest.files.keys() == files.keys()
-    loop.symlink_to("loop")
-    with pytest.raises(UserFileError, match="cannot be written"):
-        write_archive(files, manifest, loop)
+def test_a_link_in_place_of_the_package_is_refused(
+    manifest: Manifest, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    """It may have come with the build: what it leads to would be replaced."""
+    (tmp_path / "mine").write_text("mine")
+    for name, leads_to in (("link", "mine"), ("gone", "nothing"), ("loop", "loop")):
+        (tmp_path / name).symlink_to(leads_to)
+        with pytest.raises(UserFileError, match=f"is a link to {leads_to}"):
+            write_archive(files, manifest, tmp_path / name)
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert not (tmp_path / "nothing").exists()
 
 
 def test_a_file_that_changes_while_it_is_packed_is_noticed(

@@ -155,7 +155,7 @@ def test_missing_and_unknown_values_are_named(build_dir: Path) -> None:
 
 def test_a_link_in_the_artifact_is_refused(build_dir: Path) -> None:
     (build_dir / "artifact/link").symlink_to("/etc")
-    with pytest.raises(UserFileError, match="neither a file nor a folder"):
+    with pytest.raises(UserFileError, match="artifact/link: is a link to /etc"):
         build_package(build_dir, manifest_extra=EXTRA)
 
 

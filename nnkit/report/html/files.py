@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nnkit.errors import UserFileError
-from nnkit.reading import read_bytes, read_json_object
+from nnkit.reading import check_plain_tree, read_bytes, read_json_object
 
 _RUN_AGAIN = "name a folder that `nnkit run` made: out/<name>/<target>"
 
@@ -31,6 +31,7 @@ def read_page_files(build: Path) -> PageFiles:
     """The files of a build. Raises UserFileError where it is none, or a file is missing or damaged."""
     if not (build / "report.json").is_file():
         raise UserFileError("not a build: it has no report.json", where=str(build), remedy=_RUN_AGAIN)
+    check_plain_tree(build, "a build")
     report = read_json_object(build / "report.json", what="the report", remedy=_RUN_AGAIN)
     plan = read_json_object(build / "plan.json", what="the memory plan", remedy=_RUN_AGAIN)
     drawn = build / "page.json"

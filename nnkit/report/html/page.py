@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.generated import packaged_text, template_environment
+from nnkit.output_file import write_output
 from nnkit.report.html.deployment import deployment_values, is_deployment_report
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.verdict import command_of, figures_of, not_emulated, overlap_in, peak_layers, verdict_of
@@ -39,15 +40,10 @@ def write_page(build: Path) -> Path:
 
     Returns the page's path. Raises UserFileError where the folder is no build or cannot be written.
     """
-    from nnkit.errors import cannot_be_written
-
     path = build / "report.html"
     files = read_page_files(build)
     page = _deployment_html(build, files) if is_deployment_report(files.report) else page_html(files)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise cannot_be_written(path, error, "the page") from error
+    write_output(path, page, "the page", sent=[build])
     return path
 
 
