@@ -38,13 +38,6 @@ class Interrupts:
 
 def fail_unexpected(error: Exception) -> None:
     """End with the message and the exit code of what is no NnkitError."""
-    if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error of typer's
-        if hasattr(error, "message"):
-            error.message = str(error.message).replace("Value error, ", "")  # words of the library behind it
-        error.show()
-        if type(error).__name__ != "NoArgsIsHelpError":  # what it shows is the help that was wanted
-            sys.stderr.write(as_called("  more: nnkit explain NK211\n"))
-        raise SystemExit(ExitCode.USER) from None
     if isinstance(error, typer.Abort):
         fail(INTERRUPTED, ExitCode.INTERRUPTED, "NK130")
     told = as_error(error)

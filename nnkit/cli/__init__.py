@@ -13,6 +13,7 @@ import typer
 from nnkit import __version__
 from nnkit.cli import builds, installation, packages, recipes, service, tables
 from nnkit.cli.help_page import Commands
+from nnkit.cli.usage_errors import is_usage_error, usage_error
 from nnkit.errors import ExitCode, NnkitError
 from nnkit.failures import INTERRUPTED, Interrupts, fail, fail_unexpected
 
@@ -89,6 +90,9 @@ def main() -> None:
         if debug:
             raise
         interrupts.check()
+        if is_usage_error(error):
+            refused = usage_error(error)
+            fail(str(refused), refused.exit_code, refused.code)
         fail_unexpected(error)
     interrupts.check()  # typer makes a plain result of it
     raise SystemExit(code if isinstance(code, int) else ExitCode.OK)

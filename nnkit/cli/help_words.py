@@ -7,8 +7,6 @@ from typing import Any
 
 import typer
 
-from nnkit.errors import UsageError
-
 
 def help_command(context: typer.Context, words: Sequence[str]) -> None:
     """Print the help of the command that `words` name, of all commands without any. Raises UsageError."""
@@ -16,10 +14,8 @@ def help_command(context: typer.Context, words: Sequence[str]) -> None:
     for word in words:
         known = getattr(command.command, "commands", {})
         if word not in known:
-            from nnkit.did_you_mean import suggestion
+            from nnkit.cli.usage_errors import unknown_command
 
-            raise UsageError(
-                f"there is no command {word!r}", where="help", remedy=suggestion(word, list(known), "commands")
-            )
+            raise unknown_command(word, list(known))
         command = type(command)(known[word], info_name=word, parent=command)
     typer.echo(command.get_help())

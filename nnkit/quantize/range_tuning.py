@@ -92,13 +92,14 @@ def choose_tuning(
     *,
     percentile: float,
     asked: bool,
-    say: Callable[[str], None] = lambda text: None,
+    on_round: Callable[[int, int], None] = lambda number, rounds: None,
 ) -> RangeTuning:
     """The ranges of `statistics` tuned on the samples, or none where that does not pay on samples kept aside.
 
     statistics: of all calibration inputs, by the method. samples: at least `FEWEST`. asked: it is kept unless it
     harms; otherwise it has to gain 0.1 dB and two standard errors on the mean input. Of large networks fewer samples
-    are used; where even that would take long, nothing is tuned.
+    are used; where even that would take long, nothing is tuned. on_round: told of each round as it begins, its number
+    from 1 and how many there are.
     """
     fitted = quantiser.fit(statistics)
     program = quantiser.quantise(fitted)
@@ -108,7 +109,7 @@ def choose_tuning(
         return RangeTuning({}, f"{LABEL} left out: the network is too large to try it in bounded time")
 
     def trials(index: int, measured: Sequence[Sample]) -> Iterator[Program]:
-        say(f"tuning ranges, {index + 1} of {rounds}")
+        on_round(index + 1, rounds)
         observed = replace(observed_on(model, measured, percentile), room=statistics.room)
         plain = quantiser.fit(by_method(observed, method, percentile=percentile))
         moved = RangeTuning(tuned_ranges(parts, plain, measured, quantiser.quantise), "").applied(plain)
@@ -118,7 +119,7 @@ def choose_tuning(
     kept, note = judge(LABEL, *accuracy_in_quarters(model, program, samples, trials))
     if not kept:
         return RangeTuning({}, note)
-    say(f"tuning ranges, {rounds} of {rounds}")
+    on_round(rounds, rounds)
     ranges = tuned_ranges(parts, fitted, samples, quantiser.quantise)
     return RangeTuning(ranges, f"{note}; {len(ranges)} of {len(fitted.ranges)} ranges are wider")
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TextIO
+from typing import Literal, TextIO, TypeAlias
 
 from nnkit.installation import install_command
 from nnkit.report.journal import Journal, StageEvent, StageState
 
+StageEnd: TypeAlias = Literal["done", "cached", "failed", "interrupted"]
 _SAY_SECONDS = 10.0
 _COLUMNS = 22  # of a stage's name and its time
 
@@ -44,10 +45,10 @@ class Progress:
         step.start()
         try:
             yield step
-        except BaseException:
-            step.stop(failed=True)
+        except BaseException as error:
+            step.stop("failed" if isinstance(error, Exception) else "interrupted")
             raise
-        step.stop(failed=False)
+        step.stop("cached" if step.cached else "done")
 
     def note(self, text: str) -> None:
         """A line for readers who asked for more (`-v`)."""
@@ -131,19 +132,24 @@ class Step:
             self._progress.stream.write(f"  {self._name:<12} {text}\n")
             self._progress.stream.flush()
 
-    def stop(self, *, failed: bool) -> None:
+    def round(self, number: int, rounds: int) -> None:
+        """The round that begins, from 1; from the second on with the time left, as rounds take about as long."""
+        seconds = (time.perf_counter() - self._began) * (rounds - number + 1) / max(number - 1, 1)
+        self.say(f"{number}/{rounds}" + (f", about {seconds:.0f} s left" if number > 1 else ""))
+
+    def stop(self, end: StageEnd) -> None:
         """End; writes the final line."""
         if self._stop_live is not None:
             self._stop_live()
         seconds = time.perf_counter() - self._began
         self._progress.timings.append(StageTiming(self._name, seconds, self.cached))
         if self._progress.journal is not None:
-            state: StageState = "failed" if failed else "cached" if self.cached else "done"
+            state: StageState = "failed" if end == "interrupted" else end
             self._progress.journal.add(StageEvent(self._name, state, round(seconds, 3), self.detail))
         if self._progress.quiet:
             return
-        mark = "FAILED" if failed else ("cached" if self.cached else f"{seconds:6.2f} s")
-        detail = f"  {self.detail}" if self.detail and not failed else ""
+        mark = {"done": f"{seconds:6.2f} s", "failed": "FAILED"}.get(end, end)
+        detail = f"  {self.detail}" if self.detail and end in ("done", "cached") else ""
         gap = max(1, _COLUMNS - len(self._name) - len(mark))  # a long name takes from the gap, the marks stay in line
         self._progress.stream.write(f"  {self._name}{' ' * gap}{mark}{detail}\n")
         self._progress.stream.flush()

@@ -1,4 +1,4 @@
-"""The stage behind `calibration: {method: auto}`: the range method that serves best on inputs kept aside."""
+"""The stage behind `calibration: {method: auto}`: the range method that serves best on held-out inputs."""
 
 from __future__ import annotations
 
@@ -44,12 +44,11 @@ def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) 
         return made
 
     def compute(step: Step) -> RangeChoice:
-        step.say("judging methods")
         usual = build.target.usual_calibration(build.options)
         samples = wanted.samples(MOST_SAMPLES)
         return choose(lowered.model, samples, program, settings.percentile, usual, statistics.room)
 
-    call = ranges_call("method", build, lowered, statistics, settings)
+    call = ranges_call("compare methods", build, lowered, statistics, settings)
     codec = Codec(
         lambda choice: {"choice": json.dumps(choice.as_json()).encode()},
         lambda files: RangeChoice.from_json(json.loads(files["choice"])),

@@ -26,7 +26,7 @@ _NAMES = 12  # layers that one line names
 
 def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructured) -> LayersNotTakenError:
     """The same refusal with what would do in its remedy."""
-    with build.progress.stage("look for a way") as step:
+    with build.progress.stage("look for a remedy") as step:
         tries = _Tries(build, restructured)
         lines = _by_rules(tries, build, restructured)
         if not lines:

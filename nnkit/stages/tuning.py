@@ -69,10 +69,10 @@ def tune_ranges(build: Build, lowered: Lowered, statistics: CalibrationStats) ->
             method,
             percentile=settings.percentile,
             asked=asked,
-            say=step.say,
+            on_round=step.round,
         )
 
-    call = ranges_call("tuning", build, lowered, statistics, settings, method=method)
+    call = ranges_call("tune ranges", build, lowered, statistics, settings, method=method)
     tuning: RangeTuning = cached(build, call, Codec(_encoded, _decoded), compute)
     if tuning.note:
         build.progress.note(tuning.note)

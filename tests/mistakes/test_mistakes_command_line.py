@@ -33,7 +33,7 @@ SET = ("check", "recipe.yaml", "--set")
 MISTAKES = {
     "command": (("chek", "recipe.yaml"), 2, "chek", always("check", "recipe.yaml")),
     "option": (("check", "recipe.yaml", "--jsn"), 2, "--json", always("check", "recipe.yaml", "--json")),
-    "help of nothing": (("help", "chek"), 2, "did you mean 'check'?", always("help", "check")),
+    "help of nothing": (("help", "chek"), 2, "did you mean 'check'", always("help", "check")),
     "no recipe": (("check", "recipes.yaml"), 2, "did you mean recipe.yaml?", always("check", "recipe.yaml")),
     "no recipe like it": (("check", "net.yml"), 2, "its folder has recipe.yaml", always("check", "recipe.yaml")),
     "init of a recipe": (

@@ -31,8 +31,8 @@ def test_a_line_a_stage_with_its_time() -> None:
     assert 0.02 <= progress.timings[0].seconds < 5
 
 
-@pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt])
-def test_a_stage_that_fails_says_so_and_lets_the_error_through(problem: type[BaseException]) -> None:
+@pytest.mark.parametrize(("problem", "mark"), [(ValueError, "FAILED"), (KeyboardInterrupt, "interrupted")])
+def test_a_stage_that_ends_early_says_how_and_lets_the_error_through(problem: type[BaseException], mark: str) -> None:
     stream = io.StringIO()
     progress = Progress(stream=stream)
 
@@ -43,7 +43,7 @@ def test_a_stage_that_fails_says_so_and_lets_the_error_through(problem: type[Bas
 
     with pytest.raises(problem):
         fail()
-    assert stream.getvalue().split() == ["plan", "FAILED"]
+    assert stream.getvalue().split() == ["plan", mark]
     assert [t.name for t in progress.timings] == ["plan"]
 
 
@@ -107,3 +107,15 @@ def test_the_dashboards_address_comes_with_what_draws_it(
     assert "dashboard of Dask: http://127.0.0.1:1/status" in stream.getvalue()
     assert ("(needs bokeh: " in stream.getvalue()) == needs
     assert ("[dask]" in stream.getvalue()) == needs
+
+
+def test_rounds_are_told_with_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([0.0, 20.0, 20.0, 20.0, 55.0, 55.0, 55.0, 100.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(seconds))
+    stream = io.StringIO()
+    with Progress(stream=stream).stage("tune ranges") as step:
+        step.round(1, 4)
+        step.round(2, 4)  # at 55 s the first is done
+    first, second, end = stream.getvalue().splitlines()
+    assert (first, second) == ("  tune ranges  1/4", "  tune ranges  2/4, about 165 s left")
+    assert end.split()[-2] == "100.00"
