@@ -6,13 +6,14 @@ Runs after conversion and folding, on a graph with static shapes. Each step keep
 * Pad with `axes` gets pads for all axes; Resize with `axes` gets scales or sizes for all axes.
 * Gather with constant indices that step evenly becomes the Slice (and Reshape) that it is.
 * Flatten -> Softmax -> Reshape, which conversion makes of a Softmax of operator set 12 and before, becomes the
-  Softmax over the last axis that it is, where it is one.
+  Softmax over the last axis that it is, where it is one; elsewhere its rows are those of one image, not a batch.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,13 +146,25 @@ def _softmax(proto: onnx.GraphProto, graph: _Graph, imported: Collection[str]) -
         shape = graph.shape(source)
         over_last = Node.of(softmax).integer("axis", -1) in (-1, 1)
         alone = graph.uses[flatten.output[0]] == graph.uses[softmax.output[0]] == 1
-        split_last = Node.of(flatten).integer("axis", 1) in (-1, len(shape) - 1)
-        if not (over_last and alone and shape == graph.shape(result) and split_last):
+        first = Node.of(flatten).integer("axis", 1) % len(shape)
+        if not (over_last and alone and shape == graph.shape(result)):
+            continue
+        if first < len(shape) - 1:
+            if first > 1:
+                rows = (shape[0], prod(shape[1:first]), prod(shape[first:]))
+                flatten.op_type = "Reshape"
+                flatten.input.append(graph.add_constant(f"{flatten.output[0]}.rows", np.array(rows, np.int64)))
+                del flatten.attribute[:]
+                _set_last_axis(softmax)
             continue
         softmax.input[0] = source
         softmax.output[0] = result
-        del softmax.attribute[:]
-        softmax.attribute.add(name="axis", type=2, i=-1)  # 2: AttributeProto.INT
+        _set_last_axis(softmax)
         gone += [flatten, reshape]
     for node in gone:
         proto.node.remove(node)
+
+
+def _set_last_axis(softmax: onnx.NodeProto) -> None:
+    del softmax.attribute[:]
+    softmax.attribute.add(name="axis", type=2, i=-1)  # 2: AttributeProto.INT

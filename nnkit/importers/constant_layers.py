@@ -14,7 +14,7 @@ from nnkit.importers.tidy import read_names
 from nnkit.importers.value_dims import value_dims
 
 _MOST_BYTES = 64 << 20  # that one network's constants may grow by
-_KEPT = ("QuantizeLinear", "DequantizeLinear")  # a quantised network's stored integers are read as they are
+_QUANTISATION = ("QuantizeLinear", "DequantizeLinear")
 
 
 def fold_constant_layers(proto: onnx.ModelProto, run: Callable[[onnx.ModelProto], Sequence[NDArray[Any]]]) -> int:
@@ -50,7 +50,7 @@ def _layers(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
         read = read_names(node)
         if not read or not read <= constant or outputs.intersection(node.output):
             continue
-        if node.domain not in DEFAULT_DOMAINS or node.op_type in _KEPT:
+        if node.domain not in DEFAULT_DOMAINS or _keeps_integers(node):
             continue
         made = [sizes.get(name) for name in node.output if name]
         larger = size + sum(each or 0 for each in made)
@@ -60,6 +60,13 @@ def _layers(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
         layers.append(node)
         constant.update(node.output)
     return layers
+
+
+def _keeps_integers(node: onnx.NodeProto) -> bool:
+    """Whether it gives or reads a quantised network's stored integers, which are used as they are; integers with
+    scales of blocks are weights of a float network."""
+    blocks = any(attribute.name == "block_size" and attribute.i for attribute in node.attribute)
+    return node.op_type in _QUANTISATION and not blocks
 
 
 def _bytes(value: onnx.ValueInfoProto) -> int | None:

@@ -31,7 +31,7 @@ def fix_suppression(proto: onnx.ModelProto, where: str) -> tuple[str, ...]:
     outputs = {value.name: value for value in graph.output}
     notes = []
     for place, node in enumerate(graph.node):
-        if node.op_type != "NonMaxSuppression" or node.domain or node.output[0] not in outputs.keys() - read:
+        if node.op_type != "NonMaxSuppression" or node.domain or not {*node.output} & (outputs.keys() - read):
             continue
         names = ("max_output_boxes_per_class", "iou_threshold", "score_threshold")
         values: dict[str, float] = {"iou_threshold": 0.0, "score_threshold": NO_THRESHOLD}

@@ -12,6 +12,7 @@ from nnkit.did_you_mean import close_to
 from nnkit.errors import ModelError, RecipeError
 from nnkit.graph import LayerTags, ValueTags
 from nnkit.graph.tag_words import Tag, tags_in_name
+from nnkit.importers.tidy import graphs
 
 if TYPE_CHECKING:
     import onnx
@@ -58,16 +59,18 @@ class TaggedLayer:
 
 
 def lift_tags(graph: onnx.GraphProto, globs: TagGlobs) -> tuple[TaggedLayer, ...]:
-    """The tagged layers of a graph whose nodes all have names, in graph order.
+    """The tagged layers of a graph whose nodes all have names, in graph order; also those in branches, which may be
+    taken.
 
     Raises:
         TagGlobError: a glob matches no layer; the nearest names are in the remedy.
     """
-    names = [node.name for node in graph.node]
+    nodes = [node for each in graphs(graph) for node in each.node if node.name]
+    names = [node.name for node in nodes]
     inputs = [value.name for value in graph.input]
     matches = {tag: _glob_matches(tag, globs, names, inputs) for tag in _TAGS}
     lifted = []
-    for node in graph.node:
+    for node in nodes:
         reasons = [f"{tag} by name '{part}'" for tag, part in tags_in_name(node.name).items()]
         reasons += [f"{tag} by glob '{glob}'" for tag in _TAGS for glob in matches[tag].get(node.name, ())]
         if reasons:

@@ -36,8 +36,10 @@ from nnkit.importers.tensors import check_numbers, check_tensors, model_bytes
 from nnkit.importers.tidy import (
     check_value_names,
     constants_to_initializers,
+    drop_constant_outputs,
     drop_initializers_from_inputs,
     drop_unused,
+    name_left_out_outputs,
     name_nodes,
     sort_nodes,
     strip_annotations,
@@ -119,7 +121,8 @@ def import_read(read: ReadModel, options: ImportOptions) -> ImportResult:
     weights = take_weights(network.proto.graph)
     light = network.proto.FromString(network.proto.SerializeToString())
     del network  # a message keeps the memory of what it held until it goes itself
-    steps = ["check", "convert", *(["simplify", "fold"] if options.simplify else []), "finish"]
+    folding = ["simplify", "resolve", "fold"] if options.simplify else []
+    steps = ["check", "resolve", "convert", *folding, "finish"]
     result = run_steps(light, steps, where=where, limits=options.limits, weights=weights)
     notes += result.notes
     finished = result.model
@@ -165,7 +168,9 @@ def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:
     check_value_names(_without_weight_inputs(graph, notes), where)
     if sort_nodes(graph, where):
         notes.append("the layers are brought into an order of execution")
-    constants_to_initializers(graph, where)
+    notes += drop_constant_outputs(graph, where)
+    constants_to_initializers(graph)
+    name_left_out_outputs(graph)
     notes += qoperators_to_qdq(graph)
     notes += name_nodes(graph)
     notes += group_norms_to_parts(graph, opset, ranks)

@@ -66,7 +66,8 @@ def check_versions(proto: onnx.ModelProto, where: str) -> int:
 
 
 def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
-    """Every operator is one of ONNX's own at this version, or of `ai.nnkit` with attributes that are right.
+    """Every operator, also in the bodies of control flow, is one of ONNX's own at this version, or of `ai.nnkit` with
+    attributes that are right.
 
     Raises:
         ModelError: listing all that are not, with the names of their layers.
@@ -74,22 +75,23 @@ def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
     import onnx
 
     refused: list[Refusal] = []
-    for node in graph.node:
+    for node in (node for each in graphs(graph) for node in each.node):
+        name = node.name or node.op_type
         if is_custom(node):
             try:
                 op_of(node)
             except ModelError as error:
-                refused.append(Refusal(node.name, node.op_type, error.reason))
+                refused.append(Refusal(name, node.op_type, error.reason))
             continue
         if node.domain not in DEFAULT_DOMAINS:
             reason = f"the operator set '{node.domain}' is not ONNX's own"
-            refused.append(Refusal(node.name, node.op_type, reason, _DOMAINS.get(node.domain, "")))
+            refused.append(Refusal(name, node.op_type, reason, _DOMAINS.get(node.domain, "")))
             continue
         try:
             onnx.defs.get_schema(node.op_type, opset, "")
         except onnx.defs.SchemaError:
             reason = f"ONNX has no such operator in operator set {opset}"
-            refused.append(Refusal(node.name, node.op_type, reason, _another_set(node.op_type, opset)))
+            refused.append(Refusal(name, node.op_type, reason, _another_set(node.op_type, opset)))
     if refused:
         raise _listed(refused, "the network uses operators that cannot be imported", where)
 

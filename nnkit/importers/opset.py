@@ -39,7 +39,7 @@ def with_opset(model: Model, opset: int, where: str = "") -> Model:
         entry.domain for entry in proto.opset_import
     }:
         proto.opset_import.add(domain=DOMAIN, version=VERSION)
-    constants_to_initializers(proto.graph, where)  # what was an attribute, the axes of a reduction, say
+    constants_to_initializers(proto.graph)  # what was an attribute, the axes of a reduction, say
     _restore_metadata(before.graph, proto.graph)
     return replace(model, onnx_bytes=proto.SerializeToString(deterministic=True), opset=opset)
 

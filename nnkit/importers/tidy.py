@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import ModelError
+from nnkit.names import NamePool
 
 if TYPE_CHECKING:
     import onnx
@@ -18,7 +19,8 @@ _OPTIONAL_OUTPUTS = frozenset(["Dropout", "MaxPool", "BatchNormalization"])
 def strip_annotations(proto: onnx.ModelProto) -> None:
     """Drop what is of no use in deployment: doc strings and metadata (stack traces with paths of the training
     machine, marks that look like ours), training graphs, stale shapes of inner values, and the empty places of inputs
-    that are left out behind the others, on which ONNX Runtime's process ends (a LayerNormalization's bias)."""
+    and outputs that are left out behind the others (on those ONNX Runtime's process ends: a LayerNormalization's
+    bias)."""
     del proto.metadata_props[:], proto.training_info[:]
     proto.doc_string = ""
     for graph in graphs(proto.graph):
@@ -27,8 +29,9 @@ def strip_annotations(proto: onnx.ModelProto) -> None:
         for node in graph.node:
             node.doc_string = ""
             del node.metadata_props[:]
-            while node.input and not node.input[-1]:
-                del node.input[-1]
+            for names in (node.input, node.output):
+                while names and not names[-1]:
+                    del names[-1]
             for attribute in node.attribute:
                 attribute.doc_string = ""
     for value in (*proto.graph.input, *proto.graph.output):
@@ -40,7 +43,7 @@ def strip_annotations(proto: onnx.ModelProto) -> None:
 
 
 def check_value_names(graph: onnx.GraphProto, where: str) -> None:
-    """Every value has one producer, and every network output is computed by a layer.
+    """Every value has one producer, and every network output is computed by a layer or a constant.
 
     Raises:
         ModelError: naming the value.
@@ -56,8 +59,9 @@ def check_value_names(graph: onnx.GraphProto, where: str) -> None:
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise ModelError(f"value '{twice}' is produced twice", where=where, remedy="export the network again")
+    given = {*produced, *(tensor.name for tensor in graph.initializer)}
     for output in graph.output:
-        if output.name not in set(produced):
+        if output.name not in given:
             raise ModelError(
                 f"output '{output.name}' is computed by no layer",
                 where=where,
@@ -111,16 +115,49 @@ def sort_nodes(graph: onnx.GraphProto, where: str) -> bool:
     return moved
 
 
-def constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:
-    """Constant nodes become initializers; those with text or a sparse value stay, and no target takes them.
+def name_left_out_outputs(graph: onnx.GraphProto) -> None:
+    """Give optional outputs that are left out in front of others (an LSTM's Y before its Y_h) names that nothing
+    reads, so that every output of a layer is a value with a shape."""
+    nodes = [node for each in graphs(graph) for node in each.node]
+    names = NamePool({name for node in nodes for name in (*node.input, *node.output)})
+    for node in nodes:
+        for place, name in enumerate(node.output):
+            if not name:
+                node.output[place] = names.free(f"{node.output[-1]}.left_out")
+
+
+def drop_constant_outputs(graph: onnx.GraphProto, where: str) -> tuple[str, ...]:
+    """Take outputs that no input of the network reaches from its outputs, as they are the same at every run; a note
+    on each. The nodes are in an order of execution.
 
     Raises:
-        ModelError: a network output is a constant.
+        ModelError: none would be left.
     """
+    varying = {value.name for value in graph.input}
+    for node in graph.node:
+        if not varying.isdisjoint(read_names(node)):
+            varying.update(node.output)
+    constant = [value.name for value in graph.output if value.name not in varying]
+    if not constant:
+        return ()
+    if len(constant) == len(graph.output):
+        raise ModelError(
+            f"no output of the network depends on its inputs: {', '.join(constant)}",
+            where=where,
+            remedy="export the network with an output that is computed of an input",
+        )
+    _keep(graph.output, [value for value in graph.output if value.name in varying])
+    return tuple(
+        f"output '{name}' depends on no input and is left out: its values are the same at every run"
+        for name in constant
+    )
+
+
+def constants_to_initializers(graph: onnx.GraphProto) -> None:
+    """Constant nodes become initializers; those with text or a sparse value stay, and no target takes them."""
     import numpy as np
     from onnx import helper, numpy_helper
 
-    outputs = {value.name for value in graph.output}
     kept = []
     for node in graph.node:
         fields = {attribute.name: attribute for attribute in node.attribute}
@@ -129,8 +166,6 @@ def constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:
             kept.append(node)
             continue
         name = node.output[0]
-        if name in outputs:
-            raise ModelError(f"output '{name}' is a constant", where=where, remedy="remove this output")
         tensor = graph.initializer.add()
         value = helper.get_attribute_value(fields[field])
         dtype = np.float32 if "float" in field else np.int64

@@ -37,6 +37,7 @@ _MORE = f"{_DAMAGED}; if it is meant so, allow more memory: {VALUES_VARIABLE}=8 
 _PURPOSE = {
     "inline": "inlining its functions",
     "check": "checking it",
+    "resolve": "taking its branches",
     "convert": "converting its operator set",
     "simplify": "simplifying it",
     "fold": "folding its constants",

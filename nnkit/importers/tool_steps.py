@@ -1,6 +1,7 @@
 """What the import has done by other people's native code: it runs in a process of its own (see tool_process.py).
 
-Steps, in this order: inline (only a model with functions; it ends there), check, convert, simplify, fold, finish.
+Steps, in this order: inline (only a model with functions; it ends there), check, resolve, convert, simplify, resolve,
+fold, finish.
 """
 
 from __future__ import annotations
@@ -29,10 +30,19 @@ from nnkit.graph.weights_aside import (
     with_weights_as_inputs,
 )
 from nnkit.importers.canonical import canonicalise
+from nnkit.importers.ceil_pools import leave_windows_out
 from nnkit.importers.constant_layers import fold_constant_layers
+from nnkit.importers.known_branches import take_known_branches
 from nnkit.importers.operators import DEFAULT_DOMAINS
 from nnkit.importers.static_shapes import static_shapes
-from nnkit.importers.tidy import constants_to_initializers, drop_unused, graphs, name_nodes, read_names
+from nnkit.importers.tidy import (
+    constants_to_initializers,
+    drop_constant_outputs,
+    drop_unused,
+    graphs,
+    name_nodes,
+    read_names,
+)
 from nnkit.importers.value_memory import check_values_fit
 from nnkit.importers.without_rounding import without_rounding
 
@@ -87,6 +97,19 @@ def check(state: StepState) -> None:
     state.proto = inferred
 
 
+def resolve(state: StepState) -> None:
+    """Take the branches whose conditions are known, and size pools as what runs them does."""
+    count = len(state.proto.graph.node)
+    while True:
+        state.proto = _inferred(state)
+        taken = take_known_branches(state.proto, lambda part: _run_constants(state, part))
+        state.notes += taken
+        if not taken and not leave_windows_out(state.proto.graph, state.where):
+            break
+    if len(state.proto.graph.node) != count:
+        state.notes += name_nodes(state.proto.graph)
+
+
 def convert(state: StepState) -> None:
     """Convert to `WORKING_OPSET`; a model that cannot be converted stays as it is from opset 13 on."""
     from onnx import version_converter
@@ -139,7 +162,7 @@ def simplify(state: StepState) -> None:
 
     What it leaves because it does not know its size yet, as an Expand of a constant, it folds the next time.
     """
-    constants_to_initializers(state.proto.graph, state.where)
+    constants_to_initializers(state.proto.graph)
     if not _folds(state.proto.graph):
         return
     if has_custom_nodes(state.proto):
@@ -189,18 +212,13 @@ def _fold(state: StepState) -> tuple[int, str]:
 
 def fold(state: StepState) -> None:
     """Fold what onnxsim left of the layers that compute from constants alone, or could not be asked for."""
-    constants_to_initializers(state.proto.graph, state.where)
+    constants_to_initializers(state.proto.graph)
     if not _folds(state.proto.graph):
         return
 
-    def run(part: onnx.ModelProto) -> Sequence[NDArray[Any]]:
-        return _run(
-            part, {t.name: state.weights[t.name] for t in part.graph.initializer if t.name in state.weights}, {}
-        )
-
     proto = _inferred(state)
     try:
-        count = fold_constant_layers(proto, run)
+        count = fold_constant_layers(proto, lambda part: _run_constants(state, part))
     except MemoryError:
         raise
     except Exception:
@@ -216,7 +234,8 @@ def fold(state: StepState) -> None:
 def finish(state: StepState) -> None:
     """Tidy, bring to one spelling, infer all shapes, and run the result against the original in ONNX Runtime."""
     graph = state.proto.graph
-    constants_to_initializers(graph, state.where)
+    constants_to_initializers(graph)
+    state.notes += drop_constant_outputs(graph, state.where)
     drop_unused(graph)
     state.proto = _inferred(state)
     graph = state.proto.graph
@@ -231,7 +250,8 @@ def finish(state: StepState) -> None:
 
 
 STEPS: dict[str, Step] = {
-    "inline": inline, "check": check, "convert": convert, "simplify": simplify, "fold": fold, "finish": finish
+    "inline": inline, "check": check, "resolve": resolve, "convert": convert, "simplify": simplify, "fold": fold,
+    "finish": finish,
 }  # fmt: skip
 
 
@@ -286,6 +306,9 @@ def _compare(state: StepState) -> None:
         raise
     except Exception:
         return  # ONNX Runtime does not know every old or new operator set that conversion knows
+    names = [value.name for value in state.original.graph.output]
+    by_name = dict(zip(names, expected, strict=True))
+    expected = [by_name[value.name] for value in state.proto.graph.output]  # constant ones are left out
     changed = _changed(state, expected, actual)
     if changed is not None and not _same_without_rounding(state, feeds):
         raise ModelError(
@@ -311,8 +334,8 @@ def _changed(state: StepState, expected: Sequence[NDArray[Any]], actual: Sequenc
 
 def _same_without_rounding(state: StepState, feeds: dict[str, NDArray[np.float32]]) -> bool:
     """Whether a quantised network rounds by the same steps, and computes the same where it is not rounded."""
-    before, steps = without_rounding(state.original, state.where)
-    after, kept = without_rounding(state.proto, state.where)
+    before, steps = without_rounding(state.original)
+    after, kept = without_rounding(state.proto)
     if not steps or steps != kept:
         return False
     results = _run(before, state.original_weights, feeds), _run(after, state.weights, feeds)
@@ -328,6 +351,11 @@ def _same_network(state: StepState) -> bool:
         and list(before.graph.node) == list(after.graph.node)
         and list(before.graph.initializer) == list(after.graph.initializer)
     )
+
+
+def _run_constants(state: StepState, part: onnx.ModelProto) -> Sequence[NDArray[Any]]:
+    """The outputs of a part of the network that reads nothing but constants."""
+    return _run(part, {t.name: state.weights[t.name] for t in part.graph.initializer if t.name in state.weights}, {})
 
 
 def _run(proto: onnx.ModelProto, weights: Weights, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArray[Any]]:

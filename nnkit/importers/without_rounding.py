@@ -15,14 +15,11 @@ Steps = frozenset[tuple[bytes, ...]]
 """Scales and zero points."""
 
 
-def without_rounding(proto: onnx.ModelProto, where: str) -> tuple[onnx.ModelProto, Steps]:
-    """A copy in which what QuantizeLinear and DequantizeLinear do one behind the other is left out, and their steps.
-
-    where: the file, for messages. Raises ModelError where an output is a constant.
-    """
+def without_rounding(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, Steps]:
+    """A copy without what QuantizeLinear and DequantizeLinear do one behind the other, and their steps."""
     model = onnx.ModelProto()
     model.CopyFrom(proto)
-    constants_to_initializers(model.graph, where)
+    constants_to_initializers(model.graph)
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     rounded = {node.output[0]: node for node in model.graph.node if node.op_type == "QuantizeLinear"}
     steps: set[tuple[bytes, ...]] = set()

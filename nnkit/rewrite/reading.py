@@ -25,6 +25,12 @@ def is_op(node: ir.Node, *op_types: str) -> bool:
     return node.op_type in op_types and not node.domain
 
 
+def computes_whole_numbers(node: ir.Node) -> bool:
+    """Whether what `node` gives first is integers."""
+    dtype = node.outputs[0].dtype
+    return dtype is not None and dtype.is_integer()
+
+
 def operand(node: ir.Node, index: int) -> ir.Value | None:
     """Input `index`, None where it is left out."""
     return node.inputs[index] if index < len(node.inputs) else None

@@ -29,6 +29,8 @@ class Rule(Generic[MatchT]):
     check: (editor, nodes) -> what `rewrite` needs. Changes nothing. Raises Refused where the rule declines: the site
         has its pattern but not its conditions. The reason is a sentence without final period.
     rewrite: (editor, match) -> None; edits the graph and moves the tags.
+    whole_numbers: whether it also holds for layers that compute integers (indices, ids), as it only moves values; an
+        integer division, for instance, is no product with a factor.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Rule(Generic[MatchT]):
     pattern: Callable[[Editor, ir.Node], Nodes | None]
     check: Callable[[Editor, Nodes], MatchT]
     rewrite: Callable[[Editor, MatchT], None]
+    whole_numbers: bool = False
 
     @property
     def title(self) -> str:

@@ -19,6 +19,7 @@ from nnkit.rewrite.edit_runner import apply_edit
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.equivalence import FLOAT_ROUNDING, Tolerance, Values, compare, evaluate, largest, sample_inputs
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
+from nnkit.rewrite.reading import computes_whole_numbers
 from nnkit.rewrite.rule import AnyRule
 from nnkit.rewrite.tag_moves import Asked, tag_moves, tagged_layers
 from nnkit.rewrite.validation import validate
@@ -201,7 +202,10 @@ def _try_at(state: _State, editor: Editor, node: ir.Node) -> list[str]:
     site = " + ".join(editor.layer(n) for n in nodes)
     anchor = editor.layer(node)
     tagged = [n for n in nodes if editor.is_cpu(n)] if rule.cpu == "blocks" else []
+    whole = [] if rule.whole_numbers else [n for n in nodes if computes_whole_numbers(n)]
     try:
+        if whole:
+            raise Refused(f"'{editor.layer(whole[0])}' computes whole numbers")
         if tagged:
             raise Refused(f"'{editor.layer(tagged[0])}' is tagged `_cpu`, which keeps it an op of its own")
         match = rule.check(editor, nodes)

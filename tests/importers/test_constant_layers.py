@@ -58,3 +58,19 @@ def test_stored_integers_stay_with_the_layer_that_reads_them(make_model: Any, sa
     constants = {"q": RNG.integers(-100, 100, (4, 4, 1, 1)).astype(np.int8), "scale": np.float32(0.1)}
     imported = import_onnx(save(make_model(nodes, constants)))
     assert "DequantizeLinear" in [node.op_type for node in imported.model.proto().graph.node]
+
+
+def test_integers_with_scales_of_blocks_are_weights_of_a_float_network(make_model: Any, save: Any) -> None:
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "scale"], ["w"], axis=0, block_size=4),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    integers, scales = RNG.integers(-100, 100, (8, 3)).astype(np.int8), RNG.uniform(0.01, 0.1, (2, 3))
+    constants = {"q": integers, "scale": scales.astype(np.float32)}
+    model = make_model(nodes, constants, opset=21, ir_version=10, inputs={"x": [1, 8]})
+    imported = import_onnx(save(model)).model
+    assert [node.op_type for node in imported.proto().graph.node] == ["MatMul"]
+    x = RNG.normal(size=(1, 8)).astype(np.float32)
+    (actual,) = _outputs(imported.onnx_bytes, x)
+    expected = x @ (integers * np.repeat(constants["scale"], 4, axis=0))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)

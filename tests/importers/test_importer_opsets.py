@@ -206,3 +206,18 @@ def test_a_quantised_network_may_round_a_tie_elsewhere_but_compute_nothing_else(
     for each in wrong:
         with pytest.raises(ModelError, match="output 'y' changes"):
             tool_steps._compare(tool_steps.StepState(each, {}, model, {}, "net.onnx", []))
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("axis", [1, 2, 3, -2])
+def test_softmax_of_old_operator_sets_over_rows_of_one_image(
+    make_model: Any, save: Any, run_onnx: Any, op: str, axis: int
+) -> None:
+    """Up to operator set 12 it goes over all axes from `axis` on; the values before them are no batch."""
+    path = save(make_model([helper.make_node(op, ["x"], ["y"], axis=axis)], opset=11, inputs={"x": [1, 3, 4, 2]}))
+    model = import_onnx(path).model
+    graph = model.proto().graph
+    assert all(value.type.tensor_type.shape.dim[0].dim_value == 1 for value in (*graph.value_info, *graph.output))
+    x = np.random.default_rng(6).normal(0, 3, (1, 3, 4, 2)).astype(np.float32)
+    expected = run_onnx(path.read_bytes(), {"x": x})["y"]
+    np.testing.assert_allclose(run_onnx(model.onnx_bytes, {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)

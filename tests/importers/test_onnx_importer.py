@@ -416,3 +416,65 @@ def test_places_of_inputs_that_are_left_out_behind_the_others_are_dropped(make_m
     assert len(inputs["LayerNormalization"]) == 2
     assert inputs["Resize"][1] == ""
     assert len(inputs["Resize"]) == 3
+
+
+def test_places_of_outputs_that_are_left_out_are_values_or_dropped(make_model: Any, save: Any, run_onnx: Any) -> None:
+    rng = np.random.default_rng(4)
+    constants = {
+        "w": rng.normal(size=(1, 20, 4)).astype(np.float32),
+        "r": rng.normal(size=(1, 20, 5)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["steps"], perm=[1, 0, 2]),
+        helper.make_node("LSTM", ["steps", "w", "r"], ["", "y", ""], name="lstm", hidden_size=5),
+    ]
+    path = save(make_model(nodes, constants, inputs={"x": [1, 6, 4]}))
+    model = import_onnx(path).model
+    assert list(model.proto().graph.node[1].output) == ["y.left_out", "y"]
+    x = rng.normal(size=(1, 6, 4)).astype(np.float32)
+    expected = run_onnx(path.read_bytes(), {"x": x})["y"]
+    np.testing.assert_allclose(run_onnx(model.onnx_bytes, {"x": x})["y"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["initializer", "Constant", "Identity", "shape"])
+def test_outputs_that_no_input_reaches_are_left_out(make_model: Any, save: Any, run_onnx: Any, how: str) -> None:
+    anchors = np.arange(6, dtype=np.float32)
+    made = {
+        "initializer": [],
+        "Constant": [helper.make_node("Constant", [], ["anchors"], value=onnx.numpy_helper.from_array(anchors))],
+        "Identity": [helper.make_node("Identity", ["numbers"], ["anchors"])],
+        "shape": [helper.make_node("Shape", ["x"], ["n"]), helper.make_node("Cast", ["n"], ["anchors"], to=1)],
+    }[how]
+    constants = {"anchors" if how == "initializer" else "numbers": anchors}
+    path = save(make_model([_relu("x", "y"), *made], constants, outputs={"anchors": None, "y": None}))
+    result = import_onnx(path)
+    assert [spec.name for spec in result.model.outputs] == ["y"]
+    assert (
+        "output 'anchors' depends on no input and is left out: its values are the same at every run" in result.notes
+    )
+    x = np.random.default_rng(4).standard_normal((1, 4, 8, 8)).astype(np.float32)
+    np.testing.assert_array_equal(run_onnx(result.model.onnx_bytes, {"x": x})["y"], np.maximum(x, 0))
+
+
+def test_a_network_of_constants_alone_is_refused(make_model: Any, save: Any) -> None:
+    model = make_model([helper.make_node("Identity", ["k"], ["y"])], {"k": np.ones(3, np.float32)})
+    with pytest.raises(ModelError, match="no output of the network depends on its inputs: y"):
+        import_onnx(save(model))
+
+
+def test_an_operator_set_that_is_named_twice(make_model: Any, save: Any) -> None:
+    model = make_model([_relu("x", "y")])
+    model.opset_import.append(helper.make_opsetid("ai.onnx", 17))
+    assert import_onnx(save(model)).model.outputs[0].shape == (1, 4, 8, 8)
+    model.opset_import.append(helper.make_opsetid("", 13))
+    with pytest.raises(ModelError, match="does not say which operator set it uses: it names 13 and 17"):
+        import_onnx(save(model))
+
+
+def test_operators_of_another_domain_are_named_by_it(make_model: Any, save: Any) -> None:
+    """As scikit-learn's exporter writes them, which also names its operator set twice."""
+    scaler = helper.make_node("Scaler", ["x"], ["y"], name="scale", domain="ai.onnx.ml", offset=[0.0], scale=[2.0])
+    model = make_model([scaler], inputs={"x": [1, 4]})
+    model.opset_import.extend([helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)])
+    with pytest.raises(ModelError, match=r"scale \(Scaler\): the operator set 'ai\.onnx\.ml' is not ONNX's own"):
+        import_onnx(save(model))

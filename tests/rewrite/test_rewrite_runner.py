@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from nnkit.errors import InternalError, ModelError
 from nnkit.graph.refusal import Refused
@@ -232,3 +233,33 @@ def test_a_clip_of_values_beside_which_float32_has_no_bound_is_no_bug_of_the_rul
     model = net.model(net.op("Clip", value, net.const(np.float32(0)), net.const(np.float32(6)), name="clip"))
     with pytest.raises(ModelError, match=reason):
         restructure(model, resolve_rules(["clip_to_relus"]))
+
+
+def test_no_rule_takes_integer_arithmetic_for_layers_of_the_network(graphs):
+    """An integer division cuts off; a rule for products with a factor would make a convolution of it."""
+    net = graphs.Net(x=(1, 4, 6, 8))
+    whole = net.op("Cast", net.op("Mul", "x", net.const(7.0)), to=TensorProto.INT64)
+    other = net.op("Abs", whole)
+    results = [
+        net.op(op, whole, net.const(3, np.int64)) for op in ("Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "Pow")
+    ]
+    per_channel = net.const(np.arange(1, 5).reshape(4, 1, 1), np.int64)
+    results += [net.op(op, other, per_channel) for op in ("Add", "Sub", "Mul", "Div", "Mod")]
+    number = net.op("ReduceSum", other, net.ints(0, 1, 2, 3), keepdims=0)
+    results += [net.op(op, other, number) for op in ("Add", "Mul", "Sub", "Div")]
+    results += [net.op("MatMul", other, net.const(np.arange(24).reshape(8, 3), np.int64))]
+    results += [net.op("MatMul", other, net.op("Transpose", other, perm=[0, 1, 3, 2]))]
+    results += [net.op("Clip", whole, net.const(-5, np.int64), net.const(5, np.int64))]
+    results += [net.op("ReduceMax", whole, axes=[2, 3]), net.op("ReduceSum", whole, net.ints(1))]
+    results += [net.op("Concat", whole, net.op("Concat", other, other, axis=1), axis=1)]
+    results += [net.op("Reshape", net.op("Transpose", whole, perm=[0, 2, 3, 1]), net.ints(1, 24, 8))]
+    results += [net.op("Tile", whole, net.ints(1, 2, 1, 3)), net.op("Expand", number, net.ints(1, 2, 3))]
+    results += [
+        net.op("Pad", whole, net.ints(0, 0, 1, 2, 0, 0, 0, 1)),
+        net.op("Slice", whole, net.ints(1), net.ints(3), net.ints(1)),
+    ]
+    results += [net.op("Gather", whole, net.ints(2, 0), axis=1), net.op("Identity", net.op("Neg", whole))]
+    model = net.model(*(net.op("Cast", value, to=TensorProto.FLOAT) for value in results))
+    after, log = restructure(model, list(available_rules().values()), check_inputs=[])
+    assert any("computes whole numbers" in site.reason for entry in log.entries for site in entry.declined)
+    graphs.assert_equal(model, after, bound=0)

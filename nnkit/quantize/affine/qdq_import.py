@@ -25,6 +25,7 @@ from nnkit.quantize.float_program import StoredWeights
 if TYPE_CHECKING:
     import onnx
 
+_QUANTISATION = ("QuantizeLinear", "DequantizeLinear")
 _WITH_WEIGHTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Identity")
 _SIGNED = (*_WITH_WEIGHTS, "Add", "Sub", "Mul", "BatchNormalization")
@@ -52,10 +53,17 @@ class QdqNetwork:
 def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
     """Take the QDQ form apart. The model is not changed.
 
-    Raises ModelError where it has no QDQ nodes, or a scale is computed at run time.
+    Raises ModelError where it has no QDQ nodes, a scale is computed at run time, or scales are those of blocks.
     """
     from onnx import ModelProto, numpy_helper
 
+    for node in model.graph.node:
+        if node.op_type in _QUANTISATION and any(each.name == "block_size" and each.i for each in node.attribute):
+            raise ModelError(
+                "its integers have scales of blocks; they are taken with one scale a value, or one a channel",
+                where=node.name or node.output[0],
+                remedy="give the float network, or quantise it with one scale a channel",
+            )
     if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
         raise ModelError("the model has no DequantizeLinear nodes", remedy="give a model in QDQ form")
     ranges = read_qdq_ranges(model)

@@ -82,6 +82,8 @@ def _repeated(editor: Editor, match: _Match, value: ir.Value, name: str, made: l
     padded = (1,) * (len(shape) - len(given)) + given
     repeated = [axis for axis in range(len(shape)) if padded[axis] != shape[axis]]
     kept = [axis for axis in range(len(shape)) if axis not in repeated and shape[axis] > 1]
+    if not repeated:  # axes of one in front
+        return reshaped(editor, node, value, shape, f"{name}_shaped")
     times, elements = prod(shape[axis] for axis in repeated), prod(given)
     if not kept or max(kept) < min(repeated):
         value = reshaped(editor, node, value, (1, elements, 1, 1), f"{name}_column")

@@ -48,4 +48,4 @@ def _rewrite(editor: Editor, nodes: Nodes) -> None:
         editor.remove(first)
 
 
-RULE = Rule("collapse_reshape", True, "blocks", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("collapse_reshape", True, "blocks", __doc__ or "", _pattern, _check, _rewrite, whole_numbers=True)

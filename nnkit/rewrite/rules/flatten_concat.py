@@ -43,4 +43,4 @@ def _rewrite(editor: Editor, nodes: Nodes) -> None:
     editor.remove(inner)
 
 
-RULE = Rule("flatten_concat", True, "blocks", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("flatten_concat", True, "blocks", __doc__ or "", _pattern, _check, _rewrite, whole_numbers=True)

@@ -37,4 +37,4 @@ def _rewrite(editor: Editor, nodes: Nodes) -> None:
         editor.remove(before)
 
 
-RULE = Rule("merge_transposes", True, "blocks", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("merge_transposes", True, "blocks", __doc__ or "", _pattern, _check, _rewrite, whole_numbers=True)

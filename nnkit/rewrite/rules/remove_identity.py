@@ -115,4 +115,4 @@ def _rewrite(editor: Editor, node: ir.Node) -> None:
     editor.remove(node)
 
 
-RULE = Rule("remove_identity", True, "blocks", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("remove_identity", True, "blocks", __doc__ or "", _pattern, _check, _rewrite, whole_numbers=True)

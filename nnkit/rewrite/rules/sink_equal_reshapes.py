@@ -54,4 +54,4 @@ def _rewrite(editor: Editor, nodes: Nodes) -> None:
         editor.remove(each)
 
 
-RULE = Rule("sink_equal_reshapes", True, "carries", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("sink_equal_reshapes", True, "carries", __doc__ or "", _pattern, _check, _rewrite, whole_numbers=True)

@@ -87,4 +87,4 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     editor.remove(reshape)
 
 
-RULE = Rule("sink_reshape", True, "carries", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("sink_reshape", True, "carries", __doc__ or "", _pattern, _check, _rewrite, whole_numbers=True)

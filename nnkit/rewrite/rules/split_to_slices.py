@@ -58,4 +58,4 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     editor.remove(node)
 
 
-RULE = Rule("split_to_slices", True, "carries", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("split_to_slices", True, "carries", __doc__ or "", _pattern, _check, _rewrite, whole_numbers=True)

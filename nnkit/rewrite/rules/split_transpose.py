@@ -86,4 +86,4 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     editor.become(node, "Reshape", [made[-1], target], {})
 
 
-RULE = Rule("split_transpose", True, "carries", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("split_transpose", True, "carries", __doc__ or "", _pattern, _check, _rewrite, whole_numbers=True)

@@ -63,4 +63,4 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     editor.remove(last)
 
 
-RULE = Rule("tile_to_concat", True, "carries", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("tile_to_concat", True, "carries", __doc__ or "", _pattern, _check, _rewrite, whole_numbers=True)

@@ -66,3 +66,10 @@ def test_factors_of_channels_and_equal_shapes_stay(graphs):
     net = graphs.Net(x=(1, 3, 4, 5), y=(1, 3, 1, 1), z=(1, 3, 4, 5))
     _, log = graphs.apply(net.model(net.op("Add", net.op("Mul", "y", "x"), "z")), RULE)
     assert log.of(RULE).fired == ()
+
+
+def test_axes_of_one_in_front_are_a_reshape(graphs):
+    """As in the Softmax of ONNX's own function body of Attention."""
+    net = graphs.Net(x=(1, 3, 4, 5), y=(3, 4, 5))
+    after, _ = graphs.apply(net.model(net.op("Add", "x", "y")), RULE)
+    assert graphs.ops(after) == ["Reshape", "Add"]
