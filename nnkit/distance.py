@@ -21,10 +21,20 @@ class Distance:
     sqnr_db: float
     max_abs: float
 
+    @property
+    def in_words(self) -> str:
+        """`cosine 0.999812, 35.1 dB`."""
+        if np.isnan(self.cosine):
+            return "not measured"
+        return f"cosine {self.cosine:.6f}, {self.sqnr_db:.1f} dB"
+
     def as_json(self) -> dict[str, float | None]:
         """Numbers for a report; what is not finite is null, JSON has no infinity."""
         values = {"cosine": self.cosine, "sqnr_db": self.sqnr_db, "max_abs": self.max_abs}
         return {name: value if np.isfinite(value) else None for name, value in values.items()}
+
+
+NOT_MEASURED = Distance(float("nan"), float("nan"), float("nan"))
 
 
 class DistanceSum:
@@ -61,7 +71,7 @@ class DistanceSum:
     def result(self) -> Distance:
         """The distance so far. Two all-zero tensors have cosine 1."""
         if not self._finite:
-            return Distance(float("nan"), float("nan"), float("nan"))
+            return NOT_MEASURED
         norms = float(np.sqrt(self._own * self._reference))
         cosine = self._dot / norms if norms else (1.0 if self._own == self._reference else 0.0)
         if self._error == 0.0:

@@ -30,12 +30,13 @@ class MemoryUse:
 class Accuracy:
     """The quantised network against the float one, over all values of all verification inputs.
 
-    sqnr_db: None where both are equal. seen_by_calibration: how many of the inputs are calibration inputs too.
+    cosine: None where no output was moved by any input. sqnr_db: None there, and where both are equal. max_abs: None
+    as cosine. seen_by_calibration: how many of the inputs are calibration inputs too.
     """
 
-    cosine: float
+    cosine: float | None
     sqnr_db: float | None
-    max_abs: float
+    max_abs: float | None
     inputs: int
     seen_by_calibration: int
 

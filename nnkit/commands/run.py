@@ -193,6 +193,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
     if task.get("kind") == "detection":  # distances say nothing of a list of detections
         detections = f"{task['facts']['float_detections']:.0f} detections of the float network"
         print_line(f"  accuracy by {detections} on {floats['inputs']} inputs")
+    elif floats["cosine"] is None:
+        print_line(f"  accuracy not measured, on {floats['inputs']} inputs")
     else:
         inputs = f"{floats['inputs']} {'drawn ' if 'drawn' in floats else ''}inputs"
         print_line(f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {inputs}")

@@ -27,6 +27,7 @@ from nnkit.quantize.float_program import (
     FloatUpsample,
 )
 from nnkit.quantize.integer_bits import fraction_bits
+from nnkit.quantize.known_ranges import known_range
 from nnkit.quantize.scheme import FixedPointScheme
 
 _MOVES = (FloatMaxPool, FloatUpsample, FloatPad, FloatReshape, FloatSlice, FloatTranspose)
@@ -78,6 +79,9 @@ class ValueRanges:
     def of_output(self, op: FloatOp, ranges: Mapping[str, Range], seen: Range | None = None) -> Range:
         """The range of an op's output. ranges: of its inputs. seen: stands in for what calibration saw."""
         lowering, sources = lowering_of(op), [ranges[name] for name in op.inputs]
+        known = known_range(op, 8 if self._sixteen is not None and op.output not in self._sixteen else 16)
+        if known is not None:
+            return Range(*known, known[0] >= 0.0, cut=True)
         if seen is None and lowering.has_own_range(op):
             seen = _with_headroom(self._stats, op.range_value, self._headroom(op.output), op.name)
         return lowering.output_range(op, sources, _hull(sources) if seen is None else seen)
@@ -166,7 +170,8 @@ def _group(
         signed = not (unsigned or (bits == 8 and scheme.accumulate == "wide" and low >= 0))
         return Group(names, low, high, 16 if bits == 8 and signed else bits, signed, 0, fixed_frac=True)
     try:
-        frac = fraction_bits(low, high, bits, not unsigned)
+        steps = 1 << (bits if unsigned else bits - 1)
+        frac = fraction_bits(low, max(ranges[n].top(steps) for n in names), bits, not unsigned)
     except ValueError as error:
         raise ModelError(
             str(error), where=names[0], remedy="scale the network's values down, or run this layer in 16 bits"

@@ -109,9 +109,12 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
     weight: Weight = "high" if failed else "low"
     reason = f"Gate {', '.join(failed)} fails. " if failed else ""
     integer = [layer for layer in report["layers"] if not layer["formats"]["output"].startswith(("f", "bf"))]
-    reached = report["verify"]["float_vs_program"].get("sqnr_db")
+    distances = report["verify"]["float_vs_program"]
+    reached = distances.get("sqnr_db")
     if not integer or (not failed and reached is not None and reached > _NOTHING_TO_GAIN_DB):
         return
+    if distances["cosine"] is None and "quantized" not in distances.get("constant_outputs", {}).values():
+        return  # nothing was measured, and no precision would change that
     if KEPT_FORMATS in report["quantization_notes"]:
         if failed:
             yield Advice(
@@ -267,7 +270,8 @@ def _memory(report: Mapping[str, Any]) -> Iterator[Advice]:
 
 def _gates(report: Mapping[str, Any]) -> Iterator[Advice]:
     cosine = report["verify"]["float_vs_program"]["cosine"]
-    if not report["verify"]["gates"] and cosine is not None and cosine > 0.9:
+    constant = report["verify"]["float_vs_program"].get("constant_outputs")
+    if not report["verify"]["gates"] and not constant and cosine is not None and cosine > 0.9:
         noise = 10.0 * max(1.0 - cosine, 1e-6)
         yield Advice(
             "low",

@@ -118,6 +118,7 @@ def build_report(build: Reported) -> dict[str, Any]:
                 "seen_by_calibration": build.seen_by_calibration,
                 **({"drawn": dict(build.drawn)} if build.drawn else {}),
                 "by_output": {name: d.as_json() for name, d in floats.by_output.items()},
+                **({"constant_outputs": dict(floats.constant)} if floats.constant else {}),
             },
             "program_vs_artifact": [verdict.as_json() for verdict in build.artifacts],
             **({} if build.task is None else {"task": build.task.as_json()}),

@@ -166,6 +166,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     from nnkit.inputs import samples_or_drawn, seen_by_calibration, verification_samples
     from nnkit.program.inputs import quantized_inputs, stress_inputs
     from nnkit.simulate import simulate
+    from nnkit.verify.constant_outputs import no_proof
     from nnkit.verify.float_vs_program import compare_with_float
     from nnkit.verify.gates import check_gates
     from nnkit.verify.status import required_runners, status_of
@@ -191,9 +192,9 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
             ranges=artifact.deployment.statistics.ranges,
             choice=build.executor,
             progress=step.advance,
-        )
+        ).without_constant_outputs(program)
         task = scorer.score(*output_pairs(images, floats.task_values)) if scorer is not None else None
-        step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
+        step.detail = floats.outputs.in_words
         if task is not None and task.kind == "detection":
             step.detail = ", ".join(f"{metric.name.replace('_', ' ')} {metric.value:.4f}" for metric in task.metrics)
     kept = samples[: len(floats.simulated)]  # what the artifact is run on too
@@ -211,7 +212,9 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     inputs = stress_inputs(program, _STRESS_INPUTS) if exact else []
     stress = [Case(given, simulate(program, given)) for given in inputs]
     verdicts = [_run(build, runner, artifact, real, stress) for runner in runners]
-    gates = check_gates(build.recipe.verify.gates.limits(), floats.outputs, task)
+    gates = check_gates(
+        build.recipe.verify.gates.limits(), floats.outputs, task, no_proof(floats.constant, floats.samples)
+    )
     required = required_runners(build.recipe.verify.require, verdicts)
     status = status_of(gates, verdicts, required)
     return Verdict(floats, tuple(verdicts), gates, required, status, seen, task, pictures, drawn)

@@ -112,13 +112,18 @@ def _judge(build: Build, outcome: Outcome, data: dict[str, Any], shown: Shown) -
     from nnkit.report.advice import advice_for
     from nnkit.report.clocked import clocked, with_times
     from nnkit.report.doubts import doubts
+    from nnkit.verify.constant_outputs import doubts_of_outputs
 
     clock_hz = build.target.machine(build.options).clock_hz
     speed = shown.speed or clocked(outcome.verdict.artifacts, clock_hz)
     data["speed"] = [each.as_json() for each in speed]
     data["layers"] = with_times(data["layers"], clock_hz, shown.layer_times)
     score, images = data["verify"].get("task"), data["calibration"]["images"]
-    data["doubts"] = doubts(build.recipe, outcome.imported.model, score, images, outcome.verdict.drawn)
+    floats = outcome.verdict.floats
+    data["doubts"] = [
+        *doubts_of_outputs(floats.constant, floats.samples),
+        *doubts(build.recipe, outcome.imported.model, score, images, outcome.verdict.drawn),
+    ]
     search = outcome.settled.search
     tried = shown.tried if search is None else tried_in_search(search)
     data["advice"] = [each.as_json() for each in advice_for(data, replace(untried(build), tried=tried))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.clip_rate import ClipSum, can_clip
-from nnkit.distance import Distance, DistanceSum
+from nnkit.distance import NOT_MEASURED, Distance, DistanceSum
 from nnkit.errors import ModelError
 from nnkit.executors import THIS_HOST, ExecutorChoice, open_executor
 from nnkit.graph import Model
@@ -22,6 +22,7 @@ from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.simulate import Watch, simulate
 from nnkit.verify.close_look import CLOSE_SAMPLES, CloseLook, ValueCounts
+from nnkit.verify.constant_outputs import Constancy, Side, written_constants
 from nnkit.verify.tasks.score import TaskReading
 from nnkit.verify.unseen import Unseen, UnseenSum
 from nnkit.verify.worst import InputError, input_error, worst_of
@@ -41,6 +42,7 @@ class FloatVerdict:
     clip_rate: by op name, the share of the float output's values that the tensor cannot hold.
     isolated, histograms: by op name, of the first inputs (`nnkit.verify.close_look`).
     worst: the inputs whose outputs differ most, the worst first.
+    constant: the outputs that no sample moves, and in which network. varying: as `outputs`, of the others.
     """
 
     outputs: Distance
@@ -55,6 +57,23 @@ class FloatVerdict:
     isolated: Mapping[str, Distance] = field(default_factory=dict)
     histograms: Mapping[str, ValueCounts] = field(default_factory=dict)
     worst: tuple[InputError, ...] = ()
+    constant: Mapping[str, Side] = field(default_factory=dict)
+    varying: Distance = NOT_MEASURED
+
+    def without_constant_outputs(self, program: Program) -> FloatVerdict:
+        """The same without the distances of outputs that are constant, which prove nothing."""
+        if not self.constant:
+            return self
+        makers = {op.name for op in program.ops if op.output in self.constant}
+        alone = len(self.constant) == len(self.by_output)
+        return replace(
+            self,
+            outputs=self.varying,
+            by_output={name: NOT_MEASURED if name in self.constant else d for name, d in self.by_output.items()},
+            layers={name: NOT_MEASURED if name in makers else d for name, d in self.layers.items()},
+            isolated={name: NOT_MEASURED if name in makers else d for name, d in self.isolated.items()},
+            worst=tuple(replace(each, distance=NOT_MEASURED) for each in self.worst) if alone else self.worst,
+        )
 
 
 PART_SAMPLES = 16
@@ -91,6 +110,7 @@ class PartSums:
     clipped: dict[str, ClipSum]
     close: CloseLook
     worst: list[InputError]
+    constancy: dict[str, Constancy]
 
     def merge(self, other: PartSums) -> None:
         """Take the part that comes after all that were taken before."""
@@ -98,6 +118,8 @@ class PartSums:
         for mine, theirs in ((self.by_output, other.by_output), (self.by_layer, other.by_layer)):
             for name, sums in theirs.items():
                 mine[name].merge(sums)
+        for name, output in other.constancy.items():
+            self.constancy[name].merge(output)
         for name, beyond in other.unseen.items():
             self.unseen[name].merge(beyond)
         for name, cut in other.clipped.items():
@@ -144,6 +166,9 @@ def compare_with_float(
                 sums.merge(waiting.pop(merged))
                 merged += 1
     _sessions.cache_clear()
+    written = written_constants(restructured, program.outputs)
+    sides = {name: output.side for name, output in sums.constancy.items() if name not in written}
+    constant = {name: side for name, side in sides.items() if side is not None}
     return FloatVerdict(
         outputs=sums.total.result(),
         by_output={name: part.result() for name, part in sums.by_output.items()},
@@ -157,7 +182,20 @@ def compare_with_float(
         isolated=sums.close.isolated(),
         histograms=sums.close.histograms(),
         worst=tuple(sums.worst),
+        constant=constant,
+        varying=_varying(sums, constant),
     )
+
+
+def _varying(sums: PartSums, constant: Mapping[str, Side]) -> Distance:
+    """The distance over the outputs that are not constant."""
+    if not constant:
+        return sums.total.result()
+    varying = DistanceSum()
+    for name, output in sums.by_output.items():
+        if name not in constant:
+            varying.merge(output)
+    return varying.result() if len(constant) < len(sums.by_output) else NOT_MEASURED
 
 
 def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
@@ -182,6 +220,7 @@ def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
             real = program.tensors[name].format.dequantize(stored[name])
             sums.total.add(real, expected[name])
             sums.by_output[name].add(real, expected[name])
+            sums.constancy[name].add(expected[name], stored[name])
             outputs[name] = (expected[name], real)
         if job.read is not None:
             floats_and_ours = ({name: pair[side] for name, pair in outputs.items()} for side in (0, 1))
@@ -230,4 +269,5 @@ def _no_sums(job: CompareJob) -> PartSums:
         {op.name: ClipSum(tensors[op.output]) for op in _shared(job) if can_clip(tensors[op.output])},
         CloseLook(job.program, _shared(job), job.ranges),
         [],
+        {name: Constancy() for name in job.program.outputs},
     )

@@ -12,6 +12,7 @@ from nnkit.distance import Distance
 if TYPE_CHECKING:
     from nnkit.verify.tasks.score import TaskScore
 
+DISTANCES = ("cosine", "sqnr_db", "max_abs")
 _FROM_ABOVE = ("max_abs", "drop")
 _ROUNDING = 1e-12
 """What a figure may differ from its limit by the rounding of float64 sums and differences, relative to the limit."""
@@ -23,7 +24,7 @@ _DROPPING = ("top1_accuracy", "top5_accuracy", "recall", "verification_accuracy"
 class GateResult:
     """One gate: what was asked, what was measured, whether it holds.
 
-    float_value: the float network's own figure, of metrics that it has too.
+    float_value: the float network's own figure, of metrics that it has too. reason: why it could not be measured.
     """
 
     name: str
@@ -31,11 +32,13 @@ class GateResult:
     measured: float
     passed: bool
     float_value: float | None = None
+    reason: str = ""
 
     def as_json(self) -> dict[str, object]:
         """The entry of `gates` in a report."""
         measured = self.measured if math.isfinite(self.measured) else None
         entry = {"name": self.name, "limit": self.limit, "measured": measured, "passed": self.passed}
+        entry |= {"reason": self.reason} if self.reason else {}
         return entry if self.float_value is None else {**entry, "float": self.float_value}
 
     @classmethod
@@ -44,11 +47,15 @@ class GateResult:
         measured = entry["measured"]
         if measured is None:
             measured = math.inf if entry["passed"] else math.nan
-        return cls(entry["name"], entry["limit"], measured, entry["passed"], entry.get("float"))
+        return cls(
+            entry["name"], entry["limit"], measured, entry["passed"], entry.get("float"), entry.get("reason", "")
+        )
 
     @property
     def in_words(self) -> str:
         """What was measured, with as many digits as it takes to see on which side of the limit, and of 1, it lies."""
+        if self.reason:
+            return f"not measured ({self.reason})"
         digits = next(d for d in range(6, 18) if self._same_side(float(f"{self.measured:.{d}g}")) or d == 17)
         beside = "" if self.float_value is None else f" (float {self.float_value:.6g})"
         return f"{self.measured:.{digits}g}{beside}"
@@ -59,6 +66,8 @@ class GateResult:
         )
 
     def __str__(self) -> str:
+        if self.reason:
+            return f"{self.name}: {limit_in_words(self.name, self.limit)} demanded, {self.in_words}"
         return f"{self.name}: {self.in_words} measured, {limit_in_words(self.name, self.limit)} demanded"
 
 
@@ -80,14 +89,16 @@ def limit_in_words(name: str, limit: float) -> str:
 
 
 def check_gates(
-    limits: Mapping[str, float], outputs: Distance, task: TaskScore | None = None
+    limits: Mapping[str, float], outputs: Distance, task: TaskScore | None = None, unproven: str = ""
 ) -> tuple[GateResult, ...]:
     """Compare with the limits: the outputs' distance, and the metrics of the recipe's task.
 
     `max_abs` and `drop` (the most that a metric lies below the float network's) are limits from above, all others
     from below. What is not a number, or was not measured, passes no gate.
+
+    unproven: why the distance says nothing of some output; then no gate on it passes.
     """
-    measured = {name: float(getattr(outputs, name)) for name in ("cosine", "sqnr_db", "max_abs")}
+    measured = {name: float("nan") if unproven else float(getattr(outputs, name)) for name in DISTANCES}
     floats: dict[str, float] = {}
     if task is not None:
         measured |= task.values()
@@ -99,7 +110,7 @@ def check_gates(
         value, beside = measured.get(name, float("nan")), floats.get(name)
         passed = not math.isnan(value) and _side(value, limit) != (1 if name in _FROM_ABOVE else -1)
         known = beside if beside is not None and math.isfinite(beside) else None
-        results.append(GateResult(name, limit, value, passed, known))
+        results.append(GateResult(name, limit, value, passed, known, unproven if name in DISTANCES else ""))
     return tuple(results)
 
 

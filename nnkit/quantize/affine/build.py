@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +64,7 @@ from nnkit.quantize.float_program import (
     FloatUpsample,
     Nonlinearity,
 )
+from nnkit.quantize.known_ranges import known_format, known_range
 from nnkit.quantize.row_constants import RowConstants
 
 _ADD_BITS = {8: 20, 16: 30}
@@ -109,6 +110,7 @@ def choose_tensors(layers: FloatProgram, stats: CalibrationStats, scheme: Affine
         return 16 if value in wide else 8
 
     ids = {layer.inputs[0] for layer in layers.ops if isinstance(layer, FloatEmbedding)}
+    known = {} if stats.method == "formats" else _known_formats(layers, scheme, bits)
     for name in layers.inputs:
         if name in ids:
             tensors[name] = AffineTensor(name, layers.shapes[name], NUMBERS)
@@ -120,8 +122,8 @@ def choose_tensors(layers: FloatProgram, stats: CalibrationStats, scheme: Affine
             form = layers.formats[layer.output]
         elif keeps_format(layer):
             form = tensors[layer.inputs[0]].format
-        elif isinstance(layer, FloatSoftmax) and stats.method != "formats":
-            form = _shares_format(bits(layer.output), symmetric=scheme.symmetric_activations)
+        elif layer.output in known:
+            form = known[layer.output]
         else:
             act = layer.nonlinearity
             bounds = (None, None) if act is None or act.slopes is not None else (act.low, act.high)
@@ -130,17 +132,25 @@ def choose_tensors(layers: FloatProgram, stats: CalibrationStats, scheme: Affine
     return _with_shared_formats(layers, tensors)
 
 
-def _shares_format(bits: Bits, *, symmetric: bool) -> Affine:
-    """The format of probabilities, whose range is known: 0 to 1."""
-    if symmetric:
-        return Affine(bits, (2.0 ** -(bits - 1),), (0,), signed=True)
-    return Affine(bits, (2.0**-bits,), (0,))
+def _known_formats(layers: FloatProgram, scheme: AffineScheme, bits: Callable[[str], Bits]) -> dict[str, Affine]:
+    """Formats that follow from what layers are, by value; a concatenation of parts in one such format has it too."""
+    known: dict[str, Affine] = {}
+    for layer in layers.ops:
+        form = known_format(layer, bits(layer.output), symmetric=scheme.symmetric_activations)
+        if keeps_format(layer):
+            form = known.get(layer.inputs[0])
+        elif isinstance(layer, FloatConcat):
+            parts = [known.get(name) for name in layer.inputs]
+            form = parts[0] if all(part == parts[0] for part in parts) else None
+        if form is not None:
+            known[layer.output] = form
+    return known
 
 
 def shared_parts(layers: FloatProgram) -> dict[str, str]:
     """Values that only reach one concatenation, and that one's output, whose format they have.
 
-    They are rounded once, and joined as they are.
+    They are rounded once, and joined as they are. What has a format by its own nature keeps it.
     """
     readers = Counter(name for layer in layers.ops for name in layer.inputs) + Counter(layers.outputs)
     makers = {layer.output: layer for layer in layers.ops}
@@ -151,6 +161,8 @@ def shared_parts(layers: FloatProgram) -> dict[str, str]:
             while (maker := makers.get(chain[-1])) is not None and keeps_format(maker):
                 chain.append(maker.inputs[0])
             given = layers.formats.keys() & {*chain, layer.output}
+            if maker is not None and known_range(maker, 8) is not None:
+                continue
             if maker is not None and not given and all(readers[each] == 1 for each in chain):
                 shared |= dict.fromkeys(chain, shared.get(layer.output, layer.output))
     return shared

@@ -20,6 +20,7 @@ from nnkit.quantize.affine.float_run import activate, all_values
 from nnkit.quantize.affine.ranges import affine_format
 from nnkit.quantize.affine.widths import keeps_format
 from nnkit.quantize.float_program import FloatAdd, FloatOp, FloatProgram
+from nnkit.quantize.known_ranges import known_range
 
 SHARES = tuple(round(1.0 - 0.05 * step, 2) for step in range(15))
 """The parts of the low end that are tried, widest first; among equal errors the widest wins."""
@@ -52,7 +53,7 @@ def refined_tensors(
 
 def operands(layers: FloatProgram, tensors: Mapping[str, AffineTensor]) -> dict[str, tuple[FloatAdd, ...]]:
     """By value with a low end to raise, the additions that read it: nothing else does, and all are cut off below."""
-    written = {layer.output for layer in layers.ops if not keeps_format(layer)}
+    written = {layer.output for layer in layers.ops if not keeps_format(layer) and known_range(layer, 8) is None}
     by_value = {}
     for name in sorted(written - set(layers.outputs)):
         form = tensors[name].format

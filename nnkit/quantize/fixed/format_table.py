@@ -29,11 +29,19 @@ class Group:
 
 @dataclass(frozen=True)
 class Range:
-    """Real range of one value with headroom and structural bounds applied."""
+    """Real range of one value with headroom and structural bounds applied.
+
+    cut: whether the top may be cut by one step, as that of a sigmoid, which only ever comes near it.
+    """
 
     low: float
     high: float
     non_negative: bool
+    cut: bool = False
+
+    def top(self, steps: int) -> float:
+        """What the largest of so many steps above zero has to hold."""
+        return self.high * (1.0 - 1.0 / steps) if self.cut else self.high
 
 
 class FormatTable:

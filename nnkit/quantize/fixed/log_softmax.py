@@ -21,7 +21,7 @@ _MOST_FRACTION = 40
 
 
 class LogSoftmaxLowering(Lowering[FloatLogSoftmax]):
-    """The output lies below 0, and as low as calibration saw it."""
+    """In 16 bits the output lies below 0, and as low as calibration saw it; in 8 its range is known."""
 
     def output_range(self, op: FloatLogSoftmax, sources: Sequence[Range], calibrated: Range) -> Range:
         return replace(calibrated, high=0.0)

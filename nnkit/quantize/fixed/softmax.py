@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from nnkit.errors import ModelError
 from nnkit.program import Softmax, Tensor
-from nnkit.quantize.fixed.format_table import Range
 from nnkit.quantize.fixed.lowering import Lowering, common_fields
 from nnkit.quantize.float_program import FloatSoftmax
 from nnkit.quantize.scheme import FixedPointScheme
@@ -16,13 +15,10 @@ _MOST_ELEMENTS = 32768
 
 
 class SoftmaxLowering(Lowering[FloatSoftmax]):
-    """The output lies between 0 and 1, whatever was seen."""
+    """The output's range is known (`nnkit.quantize.known_ranges`), whatever was seen."""
 
     def has_own_range(self, op: FloatSoftmax) -> bool:
         return False
-
-    def output_range(self, op: FloatSoftmax, sources: Sequence[Range], calibrated: Range) -> Range:
-        return Range(0.0, 1.0, True)
 
     def build(self, op: FloatSoftmax, tensors: Mapping[str, Tensor], scheme: FixedPointScheme) -> Softmax:
         source, output = tensors[op.inputs[0]], tensors[op.output]

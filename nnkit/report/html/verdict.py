@@ -201,7 +201,8 @@ def _accurate(report: Mapping[str, Any]) -> Figure:
         Line("largest error", decimal(outputs["max_abs"], 3)),
     )
     if task is None:
-        return Figure("Accurate", f"cosine {cosine_in_words(outputs['cosine'])}", distance)
+        cosine = outputs["cosine"]
+        return Figure("Accurate", "not measured" if cosine is None else f"cosine {cosine_in_words(cosine)}", distance)
     metrics = tuple(
         Line(
             metric["name"].replace("_", " "),

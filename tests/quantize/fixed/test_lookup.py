@@ -84,8 +84,8 @@ def test_affine_integers_agree_with_onnx_runtime_within_one_unit(op: str) -> Non
 
 
 def test_a_function_that_is_never_negative_has_no_sign_in_eight_bits() -> None:
-    """sigmoid(8) * 2^8 rounds to 256, which 8 bits do not hold: 7 bits of fraction."""
-    assert _program("Sigmoid", 8).tensors["y"].format == Fixed(8, 7, False)
+    """As LiteRT has it: 1 is cut to 255 / 256."""
+    assert _program("Sigmoid", 8).tensors["y"].format == Fixed(8, 8, False)
 
 
 @pytest.mark.parametrize(
