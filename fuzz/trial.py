@@ -190,11 +190,9 @@ def _empty(folder: Path) -> None:
 
 def _find_targets_once() -> None:
     """A command looks through the metadata of all installed packages for targets; here one look has to do for all."""
-    from importlib import metadata
-
     from nnkit.target import loading
 
-    loading.entry_points = functools.cache(metadata.entry_points)
+    loading.target_plugins = functools.cache(loading.target_plugins)
 
 
 def _late(signum: int, frame: FrameType | None) -> NoReturn:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from nnkit.children.start import start
 from nnkit.errors import ToolError
 from nnkit.keeper import keep
 from nnkit.owned_folder import temporary_folder
@@ -149,9 +150,10 @@ def run_tool(
     """Run a program to its end or to the limit of time, after which it is killed with every process of its group.
 
     Args:
-        command: the program and its arguments.
+        command: the program's name on PATH, or its absolute path; and its arguments.
         timeout_s: the limit on a machine as it is usual; the user's `time_factor` scales it.
-        folder: where it runs; environment: all of its variables; without them, those of this process.
+        folder: where it runs; without one, in an empty folder of its own, so that paths have to be absolute.
+        environment: all of its variables; without them, those of this process.
         on_line: called with every line as it is printed, to standard output or standard error.
         name: what messages call it; remedy: what to do where it cannot be started.
 
@@ -171,7 +173,7 @@ def run_tool(
             ) from error
         own = keep() | {"TMPDIR": str(scratch)}
         variables = {**(os.environ if environment is None else environment), **own}
-        return _run(command, variables, timeout_s, folder, given, on_line, (name, remedy))
+        return _run(command, variables, timeout_s, folder or scratch, given, on_line, (name, remedy))
 
 
 def _file_of(content: bytes, folder: Path) -> BinaryIO:
@@ -184,7 +186,7 @@ def _run(
     command: Sequence[str],
     environment: Mapping[str, str],
     timeout_s: float,
-    folder: Path | None,
+    folder: Path,
     stdin: BinaryIO | int,
     on_line: Callable[[str], None] | None,
     words: tuple[str, str],
@@ -192,14 +194,13 @@ def _run(
     name, remedy = words
     check_not_interrupted()
     try:
-        process = subprocess.Popen(
-            list(command),
-            cwd=folder,
-            env=dict(environment),
+        process = start(
+            command,
+            folder=folder,
+            environment=environment,
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if on_line is None else subprocess.STDOUT,
-            start_new_session=True,  # a group of its own, so that what it starts ends with it
         )
     except OSError as error:
         raise ToolError(

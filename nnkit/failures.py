@@ -78,12 +78,10 @@ def _plugin_of(error: BaseException) -> tuple[str, str] | None:
 
     Built-in targets come with nnkit: their mistakes are its own.
     """
-    from importlib.metadata import entry_points
-
-    from nnkit.installation import own_distribution
+    from nnkit.installation import own_distribution, target_plugins
 
     own, modules = own_distribution(), dict[str, str]()
-    for entry in entry_points(group="nnkit.targets"):
+    for entry in target_plugins():
         if entry.dist is None or own is None or entry.dist.name != own.name:
             modules[entry.value.partition(":")[0].partition(".")[0]] = entry.name
     last_place = None

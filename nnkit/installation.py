@@ -10,12 +10,18 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
+from nnkit.children.search import import_path
+
 if TYPE_CHECKING:
-    from importlib.metadata import Distribution
+    from collections.abc import Iterable, Iterator
+    from importlib.metadata import Distribution, EntryPoint
 
 COMMAND = "nnkit"
 NAME = "nnkit-release"
 """On package indexes; the package that is imported and the command are `nnkit`."""
+
+TARGETS = "nnkit.targets"
+"""The group of entry points that names targets."""
 
 COMMANDS = (
     *("bench", "check", "compare", "diagnose", "doctor", "evaluate", "explain", "help", "init", "package", "plan"),
@@ -38,13 +44,31 @@ def own_distribution() -> Distribution | None:
 
     What setuptools leaves beside the sources (`egg-info`) is no installation, though Python lists it as one.
     """
-    from importlib.metadata import distributions, entry_points  # slow to import, and rarely asked
-
-    first = next((entry.dist for entry in entry_points(group="console_scripts", name=COMMAND)), None)
+    first = next((entry.dist for entry in _entry_points("console_scripts") if entry.name == COMMAND), None)
     if first is None:
         return None
-    installed = (each for each in distributions(name=first.name) if each.read_text("METADATA") is not None)
-    return next(installed, None)
+    return next((each for each in _distributions() if each.name == first.name and each.read_text("METADATA")), None)
+
+
+def target_plugins() -> tuple[EntryPoint, ...]:
+    """The targets of all installed packages. Metadata in the current folder, beside a model, is no installation."""
+    return tuple(_entry_points(TARGETS))
+
+
+def _entry_points(group: str) -> Iterator[EntryPoint]:
+    """Of each package only those of the copy that Python finds first."""
+    names = set[str]()
+    for each in _distributions():
+        name = re.sub(r"[-_.]+", "-", each.name or "").lower()  # PEP 503
+        if name not in names:
+            names.add(name)
+            yield from each.entry_points.select(group=group)
+
+
+def _distributions() -> Iterable[Distribution]:
+    from importlib.metadata import distributions  # slow to import, and rarely asked
+
+    return distributions(path=import_path())
 
 
 def install_command(extra: str) -> str:
@@ -61,8 +85,11 @@ def install_command(extra: str) -> str:
 
 
 def pip_install(words: str) -> str:
-    """The command that installs into the environment that is running; words: what pip is given."""
-    return f"{shlex.quote(sys.executable)} -m pip install {words}"
+    """The command that installs into the environment that is running; words: what pip is given.
+
+    It leaves out a `pip.py` in the folder that it is typed in (`-P`).
+    """
+    return f"{shlex.quote(sys.executable)} -P -m pip install {words}"
 
 
 def _checkout(distribution: Distribution) -> str | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 from functools import lru_cache
 from pathlib import Path
+
+from nnkit.children.search import found_program
+from nnkit.children.start import start
 
 VARIABLE = "NNKIT_RUN"
 _SCRIPT = r"""
@@ -43,19 +45,16 @@ def keep() -> dict[str, str]:
 @lru_cache(maxsize=1)
 def _mark(pid: int) -> str:
     """The mark of this process, whose keeper is started with it; empty where there can be none."""
-    shell, grep = shutil.which("sh"), shutil.which("grep")
+    shell, grep = found_program("sh"), found_program("grep")
     if sys.platform != "linux" or shell is None or grep is None or not Path("/proc/self/environ").exists():
         return ""
     mark = f"{pid}-{secrets.token_hex(8)}"
     try:
-        process = subprocess.Popen(
+        process = start(
             [shell, "-c", _SCRIPT, "nnkit-keeper", f"{VARIABLE}={mark}"],
+            folder=Path("/"),
+            environment={"PATH": os.environ.get("PATH", os.defpath)},
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={"PATH": os.environ.get("PATH", os.defpath)},
-            cwd="/",
-            start_new_session=True,
         )
     except OSError:
         return ""

@@ -43,8 +43,8 @@ def test_what_is_said_names_the_commands_as_they_are_called(monkeypatch: pytest.
 
 def test_of_a_checkout_the_command_names_the_checkout() -> None:
     words = shlex.split(install_command("solver"))
-    assert words[:5] == [sys.executable, "-m", "pip", "install", "-e"]
-    folder, _, extra = words[5].partition("[")
+    assert words[:6] == [sys.executable, "-P", "-m", "pip", "install", "-e"]
+    folder, _, extra = words[6].partition("[")
     assert (Path(folder) / "pyproject.toml").is_file()
     assert extra == "solver]"
 
@@ -65,7 +65,7 @@ def test_of_an_installed_package_it_names_the_package(tmp_path: Path, origin: st
         text=True,
         check=True,
     )
-    assert shlex.split(done.stdout) == [sys.executable, "-m", "pip", "install", "nnkit-release[dask]"]
+    assert shlex.split(done.stdout) == [sys.executable, "-P", "-m", "pip", "install", "nnkit-release[dask]"]
 
 
 def test_every_extra_that_is_asked_for_exists() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from nnkit.children.search import found_program
 from nnkit.errors import ToolError
 from nnkit.external_tool import Tool, run_tool, tool_version
 
@@ -27,19 +27,19 @@ INSTALL = {
 
 def found_tool(name: str, purpose: str) -> Tool:
     """One of the tools above, with path and version where it is on PATH."""
-    path = shutil.which(name)
+    path = found_program(name)
     return Tool(name, purpose, path, tool_version(path) if path else "", INSTALL[name])
 
 
 def missing_tools(names: Sequence[str]) -> str | None:
     """None when all are on PATH, otherwise which are not and how to get them."""
-    absent = [f"{name} is not on PATH ({INSTALL[name]})" for name in names if shutil.which(name) is None]
+    absent = [f"{name} is not on PATH ({INSTALL[name]})" for name in names if found_program(name) is None]
     return "; ".join(absent) or None
 
 
 def require(name: str) -> str:
     """Path of a tool. Raises ToolError with the way to get it."""
-    path = shutil.which(name)
+    path = found_program(name)
     if path is None:
         raise ToolError("this tool is not on PATH", where=name, remedy=INSTALL[name])
     return path

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 
+from nnkit.children.search import found_program
 from nnkit.external_tool import Tool, tool_version
 
 _COMPILERS = ("cc", "gcc", "clang")
@@ -14,7 +14,7 @@ def host_compiler() -> str | None:
     """Path of the C compiler: `CC`, or the first of cc, gcc and clang on PATH. None where there is none."""
     chosen = os.environ.get("CC")
     candidates = (chosen,) if chosen else _COMPILERS
-    return next((path for path in map(shutil.which, candidates) if path is not None), None)
+    return next((path for path in map(found_program, candidates) if path is not None), None)
 
 
 def host_compiler_tool(purpose: str) -> Tool:

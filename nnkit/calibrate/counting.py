@@ -95,7 +95,7 @@ def _compile(compiler: str, source: bytes, library: Path) -> None:
     if refused is not None:
         raise ToolError(f"no place for compiled code: {refused}", where=str(library.parent), remedy="numpy counts")
     made = library.with_name(f"{library.name}.{secrets.token_hex(8)}")
-    command = [compiler, *_FLAGS, "-x", "c", "-", "-o", str(made)]
+    command = [compiler, *_FLAGS, "-x", "c", "-", "-o", str(made.absolute())]
     try:
         run_tool(command, stdin=source, timeout_s=_TIMEOUT_S).checked(remedy="numpy counts")
         made.chmod(0o700)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from nnkit import __version__
+from nnkit.children.search import settle
 from nnkit.cli import builds, installation, packages, recipes, service, tables
 from nnkit.cli.help_page import Commands
 from nnkit.cli.usage_errors import is_usage_error, usage_error
@@ -63,6 +64,7 @@ def _program(arguments: Sequence[str]) -> str | None:
 
 def main() -> None:
     """Entry point: runs a command and turns every failure into a message and a documented exit code."""
+    settle()
     # The simulator's matrix products are small: BLAS threads only wait for each other, five times slower on two busy
     # cores. To be set before numpy is imported; a value of the user's own stands.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from nnkit.c.float.custom import PREFIX
 from nnkit.c.host_compiler import host_compiler
+from nnkit.children.search import found_program
 from nnkit.cpu_segments.emit import Port, render
 from nnkit.errors import ToolError, UsageError
 from nnkit.external_tool import run_tool
@@ -61,7 +61,7 @@ class CompiledSegment:
         self._stack = ExitStack()
         self._folder = self._stack.enter_context(temporary_folder("nnkit-segment-"))
         try:
-            self._program = self._compile(folder, _compiler(compiler), sanitize)
+            self._program = self._compile(folder.absolute(), _compiler(compiler), sanitize)
         except BaseException:
             self.close()
             raise
@@ -118,7 +118,7 @@ def _execute(command: Sequence[str], failure: str, remedy: str) -> None:
 
 
 def _compiler(given: str | None) -> str:
-    compiler = shutil.which(given) if given else host_compiler()
+    compiler = found_program(given) if given else host_compiler()
     if compiler is None:
         raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
     return compiler

@@ -13,9 +13,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
-from multiprocessing import resource_tracker
 from typing import Any
 
+from nnkit.children.workers import isolate_workers, start_resource_tracker
 from nnkit.errors import ToolError, UsageError
 from nnkit.executors import fork_server
 from nnkit.executors.base import MAX_DEATHS
@@ -50,6 +50,7 @@ class DaskExecutor:
 
     def __enter__(self) -> DaskExecutor:
         keep()
+        isolate_workers()  # those of a cluster of this host, which are made anew where they die
         with _deaf_to_interrupts():
             return self._connected()
 
@@ -169,7 +170,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # started later it would unblock the signal
+    start_resource_tracker()  # started later it would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -123,7 +123,7 @@ class Watch:
                     f"the Dask worker at {address} has {', '.join(wrong)}",
                     where="--scheduler",
                     remedy="start it with the same versions, in an environment like this one: "
-                    f"{sys.executable} -m distributed.cli.dask_worker {self._place}",
+                    f"{sys.executable} -P -m distributed.cli.dask_worker {self._place}",
                 )
         return gone
 

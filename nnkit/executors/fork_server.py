@@ -6,12 +6,13 @@ the fork server starts, and not when a worker does.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+
+from nnkit.children.workers import fork_server_context
 
 AVAILABLE = sys.platform == "linux"
 """Elsewhere system libraries do not survive a fork, or there is none."""
@@ -24,7 +25,7 @@ def starting(environment: Mapping[str, str], modules: Sequence[str]) -> Iterator
 
     modules: such as start no threads, which a fork would lose.
     """
-    context = multiprocessing.get_context("forkserver")
+    context = fork_server_context()
     context.set_forkserver_preload(list(modules))
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
@@ -43,7 +44,7 @@ def starting(environment: Mapping[str, str], modules: Sequence[str]) -> Iterator
 
 def _first_process() -> None:
     """A process that does nothing: what it is forked from is ready behind it."""
-    process = multiprocessing.get_context("forkserver").Process(target=_nothing)
+    process = fork_server_context().Process(target=_nothing)
     process.start()
     process.join()
 

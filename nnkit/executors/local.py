@@ -16,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from typing import Any
 
+from nnkit.children.workers import worker_pool
 from nnkit.errors import ToolError
 from nnkit.executors.base import MAX_DEATHS
 from nnkit.keeper import keep
@@ -80,10 +81,7 @@ class Processes:
     ) -> Iterator[tuple[int, Any]]:
         """One pool's life. under_way: kept at the parts that may be running. Raises BrokenProcessPool."""
         keep()
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(
-            self.workers, mp_context=context, initializer=_start, initargs=(function, shared, os.environ.copy())
-        )
+        pool = worker_pool(self.workers, _start, (function, shared, os.environ.copy()))
         waiting = list(reversed(indices))
         running: dict[Future[Any], int] = {}
         try:

@@ -7,14 +7,13 @@ and the import reports it. Only the `simplify` step may fail without harm: the i
 from __future__ import annotations
 
 import json
-import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnkit.children.start import python_child
 from nnkit.errors import ModelError, UserFileError
 from nnkit.external_tool import SLOW, run_tool
 from nnkit.importers.value_memory import allowed_bytes
@@ -153,14 +152,8 @@ def refusal(refused: Mapping[str, str], notes: Sequence[str]) -> ModelError:
 
 def _start(folder: Path, seconds: float) -> str | None:
     """Run the worker; None when it ended well, else what happened to it."""
-    package_root = str(Path(__file__).resolve().parents[2])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH", "")])),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    command = [sys.executable, "-m", "nnkit.importers.tool_worker", str(folder)]
+    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command, environment = python_child("nnkit.importers.tool_worker", str(folder.absolute()), variables=one_thread)
     run = run_tool(command, environment=environment, timeout_s=seconds)
     if not run.failed:
         return None

@@ -8,7 +8,11 @@ a few thousand placements or not for a very long time. What one order refuted th
 from __future__ import annotations
 
 import importlib.util
+import os
+from contextlib import chdir
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +100,7 @@ class Search:
 
     def advance(self, max_nodes: int) -> Outcome:
         """Go on with at most `max_nodes` placements; the outcome's nodes are those of this call."""
-        from nnkit.memory import kernels_numba as kernels
-
+        kernels = _kernels()
         job, count = self._job, len(self._job.members)
         if self._dead is None:
             self._dead = kernels.empty_dead_ends()
@@ -137,6 +140,19 @@ class Search:
         for k, index in enumerate(job.members):
             offsets[index] = int(self._offsets[k])
         return Outcome(offsets, False, nodes)
+
+
+@cache
+def _kernels() -> Any:
+    """The kernels. numba takes settings from the current folder, when it is imported and whenever it compiles: one of
+    them names a folder of compiled code, another modules to import. It finds none."""
+    with chdir(os.sep):
+        from numba.core import config
+
+        from nnkit.memory import kernels_numba
+
+        config._config_fname = os.devnull
+    return kernels_numba
 
 
 @dataclass(frozen=True, eq=False)

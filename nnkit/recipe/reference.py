@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from nnkit.installation import own_distribution
+from nnkit.installation import own_distribution, target_plugins
 from nnkit.recipe.json_schema import plain_json_schema
 from nnkit.recipe.loading import TargetModels
 
@@ -173,8 +172,7 @@ def _bounds(schema: dict[str, Any]) -> str:
 
 def built_in_models() -> TargetModels:
     """The options models of the targets that come with nnkit; other installed plugins document themselves."""
-    plugins = entry_points(group="nnkit.targets")
-    own = own_distribution()
+    plugins, own = target_plugins(), own_distribution()
     return {
         entry.name: entry.load().options for entry in plugins if entry.dist and own and entry.dist.name == own.name
     }

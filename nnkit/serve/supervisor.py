@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 import time
 import traceback
 from typing import Any
 
+from nnkit.children.start import EVERYTHING, python_child, start
 from nnkit.errors import NnkitError
 from nnkit.keeper import keep
 from nnkit.serve.limits import ServeOptions
@@ -83,13 +83,11 @@ class Supervisor:
             path.unlink(missing_ok=True)
         limit = self._options.limits.job_seconds * user_settings().time_factor
         write_order(folder, job.target, job.settings, self._options.executor)
+        # It starts compilers and the vendor's programs, which need variables that are not ours to know.
+        command, environment = python_child("nnkit.serve.worker", str(folder.path), inherited=EVERYTHING)
         with folder.log.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "nnkit.serve.worker", str(folder.path)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            process = start(
+                command, folder=folder.path, environment=environment, stdout=log, stderr=subprocess.STDOUT
             )
         processes = JobProcesses(process.pid)
         try:

@@ -8,7 +8,6 @@ from nnkit.target.comparisons import CompiledComparison, CompiledLayer, DumpComp
 from nnkit.target.deployer import Deployer, PipelineRun, PipelineRunner
 from nnkit.target.fixed_point import FixedPointTarget
 from nnkit.target.loading import (
-    GROUP,
     AnyTarget,
     OptionModels,
     check_corrections,
@@ -35,7 +34,6 @@ from nnkit.target.shown import Bar, Lane, Shown, Table, Timeline
 
 __all__ = [
     "API_VERSION",
-    "GROUP",
     "AnyTarget",
     "Bar",
     "CompiledComparison",

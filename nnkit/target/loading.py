@@ -1,25 +1,26 @@
 """How installed targets are found, loaded and checked. Built-in and third-party targets register the same way.
 
-The entry-point group is `nnkit.targets`; an entry names a class that derives from `nnkit.target.Target`.
+An entry point of the group `nnkit.targets` names a class that derives from `nnkit.target.Target`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from nnkit.did_you_mean import close_to, did_you_mean, suggestion
 from nnkit.errors import RecipeError, ToolError, UsageError
+from nnkit.installation import target_plugins
 from nnkit.target.protocol import API_VERSION, Target
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from nnkit.recipe import Recipe, TargetOptionsBase
 
 AnyTarget: TypeAlias = Target[Any, Any]
 """An installed target: what it lowers to and its options are its own types."""
 
-GROUP = "nnkit.targets"
 VARIANT = "@"
 """In a recipe `npu@small` is a second build for the target `npu`, with options of its own."""
 
@@ -29,7 +30,7 @@ _SIMILAR = 0.75  # from here on a name that is none of the protocol's counts as 
 
 def installed_targets() -> dict[str, Callable[[], AnyTarget]]:
     """Loaders of the installed targets by name; nothing is imported until one is called."""
-    return {entry.name: _loader(entry) for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
+    return {entry.name: _loader(entry) for entry in sorted(target_plugins(), key=lambda e: e.name)}
 
 
 def plugin_name(key: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from nnkit.c.affine.call import logical, physical
 from nnkit.c.host_compiler import host_compiler
+from nnkit.children.search import found_program
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
 from nnkit.owned_folder import temporary_folder
@@ -93,12 +93,12 @@ class LibraryRunner(ABC):
             *sources,
             "-lm",
         ]
-        run = run_tool(command, timeout_s=TIMEOUT_S, folder=artifact, name="the C compiler", remedy=REMEDY)
+        run = run_tool(command, timeout_s=TIMEOUT_S, folder=folder, name="the C compiler", remedy=REMEDY)
         run.checked("the C compiler", remedy=REMEDY)
         return binary
 
     def _path(self) -> str | None:
-        return shutil.which(self.compiler) if self.compiler else host_compiler()
+        return found_program(self.compiler) if self.compiler else host_compiler()
 
 
 @dataclass(frozen=True)

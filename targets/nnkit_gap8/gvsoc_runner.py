@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnkit.boards.tools import RV32_COMPILER, missing_tools, require, run_in
+from nnkit.children.search import found_program
 from nnkit.errors import DoesNotFitError, ToolError
 from nnkit.external_tool import Tool, run_tool
 from nnkit.owned_folder import temporary_folder
@@ -40,14 +40,14 @@ def gvsoc_command() -> list[str] | None:
     named = os.environ.get(COMMAND_VARIABLE, "")
     if named.strip():
         return shlex.split(named)
-    path = shutil.which("gvsoc")
+    path = found_program("gvsoc")
     return None if path is None else [path, *_ARGUMENTS]
 
 
 def gvsoc_tool() -> Tool:
     """For `nnkit doctor`."""
     command = gvsoc_command()
-    program = None if command is None else shutil.which(command[0])
+    program = None if command is None else found_program(command[0])
     version = f"called as {shlex.join(command)}" if program and command else ""
     return Tool("gvsoc", "simulates the cluster, in cycles", program, version, _INSTALL)
 
@@ -119,7 +119,7 @@ def missing_for_gvsoc() -> str | None:
     command = gvsoc_command()
     if command is None:
         return f"gvsoc is not on PATH ({_INSTALL})"
-    if shutil.which(command[0]) is None:
+    if found_program(command[0]) is None:
         return f"{COMMAND_VARIABLE} names {command[0]}, which cannot be run ({_INSTALL})"
     return missing_tools((RV32_COMPILER,))
 

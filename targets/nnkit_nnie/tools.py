@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-
 from nnkit.c.host_compiler import host_compiler_tool
+from nnkit.children.search import found_program
 from nnkit.target import Tool
 from nnkit_nnie.chips import CHIPS
 
@@ -17,7 +16,7 @@ def found_tools() -> tuple[Tool, ...]:
     return (
         *(
             # The mapper has no option that prints its version, and running it without a cfg is an error.
-            Tool(name, f"compiles networks for NNIE {generation}", shutil.which(name), "", _MAPPER_SOURCE)
+            Tool(name, f"compiles networks for NNIE {generation}", found_program(name), "", _MAPPER_SOURCE)
             for name, generation in sorted(mappers.items())
         ),
         host_compiler_tool("runs the C of CPU segments on this machine"),

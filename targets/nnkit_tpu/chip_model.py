@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.children.start import python_child
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
 from nnkit_tpu.chips import CV_CHIPS
@@ -42,11 +43,13 @@ def run_all_on_chip_model(
         links.mkdir()
         _link_libraries(toolchain, chip, links)
         _save(work / "inputs.npz", inputs)
-        environment = dict(toolchain.environment, SET_CHIP_NAME=chip)
-        environment["LD_LIBRARY_PATH"] = ":".join((str(links), environment.get("LD_LIBRARY_PATH", "")))
-        environment["PYTHONPATH"] = ":".join(path for path in sys.path if path)
+        variables = {name: toolchain.environment[name] for name in ("TPUC_ROOT", "OMP_NUM_THREADS")}
+        variables["SET_CHIP_NAME"] = chip
+        variables["LD_LIBRARY_PATH"] = f"{links}:{toolchain.environment.get('LD_LIBRARY_PATH', '')}"
         files = [str(model.resolve()), chip, str(work / "inputs.npz"), str(work / "outputs.npz")]
-        command = [sys.executable, "-m", "nnkit_tpu.chip_model", *files, str(toolchain.libraries)]
+        command, environment = python_child(
+            "nnkit_tpu.chip_model", *files, str(toolchain.libraries), variables=variables
+        )
         run = run_tool(command, folder=work, environment=environment, timeout_s=_TIMEOUT_S)
         if run.failed or not (work / "outputs.npz").exists():
             remedy = "the vendor's library refused the model or crashed on it: please report it with the model"

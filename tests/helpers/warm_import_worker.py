@@ -31,14 +31,14 @@ _WORKER = ["-m", "nnkit.importers.tool_worker"]
 
 def run_warm(command: Sequence[str], *, environment: Mapping[str, str], timeout_s: float) -> ToolRun:
     """As `run_tool`, which it stands in for in `nnkit.importers.tool_process`."""
-    assert list(command[1:3]) == _WORKER
+    assert list(command[-3:-1]) == _WORKER
     if os.environ.get("PYTHONPATH", "") != _server()[1]:
         return nnkit.external_tool.run_tool(command, environment=environment, timeout_s=timeout_s)
     timeout_s *= user_settings().time_factor
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(_server()[0])
         settings = {name: value for name, value in environment.items() if name.startswith("NNKIT_")}
-        connection.sendall(json.dumps([str(command[3]), timeout_s, settings]).encode() + b"\n")
+        connection.sendall(json.dumps([command[-1], timeout_s, settings]).encode() + b"\n")
         code, errors = json.loads(connection.makefile().read())
     return ToolRun(command[0], code, timeout_s, "", errors)
 

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import nnkit
-from nnkit.target import GROUP
+from nnkit.installation import TARGETS
 
 CORE = Path(nnkit.__file__).parent
 
@@ -22,7 +22,7 @@ ALLOWED = {
 
 def named() -> dict[tuple[str, str], str]:
     """By file and word of the core: the line that names a target or a vendor."""
-    targets = [entry.name for entry in entry_points(group=GROUP)]
+    targets = [entry.name for entry in entry_points(group=TARGETS)]
     assert {"gap8", "nnie", "tpu", "onnx_qdq"} <= set(targets)
     # `int_tpu`, `TPU` and `gap8_reid` name one as well; the word "target" does not.
     words = re.compile(rf"(?<![a-z])(?:{'|'.join(sorted(targets))})(?![a-z])|{VENDORS}", re.IGNORECASE)

@@ -16,8 +16,9 @@ from nnkit.commands.doctor import doctor_command
 from nnkit.commands.schema import schema_command
 from nnkit.commands.targets import list_command, show_command
 from nnkit.errors import ExitCode, RecipeError, ToolError, UsageError
+from nnkit.installation import TARGETS
 from nnkit.recipe import InvalidRecipeError
-from nnkit.target import GROUP, installed_targets, load_target, loading, option_models, working_targets
+from nnkit.target import installed_targets, load_target, loading, option_models, working_targets
 
 PLUGINS = {
     "broken_plugin.py": "raise ImportError('libnpu.so is missing')\n",
@@ -36,9 +37,9 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in PLUGINS.items():
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    entries = [EntryPoint("gap8", "nnkit_gap8:TARGET", GROUP)]
-    entries += [EntryPoint(name.partition("_")[0], f"{name[:-3]}:TARGET", GROUP) for name in PLUGINS]
-    monkeypatch.setattr(loading, "entry_points", lambda group: [e for e in entries if e.group == group])
+    entries = [EntryPoint("gap8", "nnkit_gap8:TARGET", TARGETS)]
+    entries += [EntryPoint(name.partition("_")[0], f"{name[:-3]}:TARGET", TARGETS) for name in PLUGINS]
+    monkeypatch.setattr(loading, "target_plugins", lambda: tuple(entries))
     for name in PLUGINS:
         monkeypatch.delitem(sys.modules, name[:-3], raising=False)
 
@@ -126,7 +127,7 @@ def test_recipes_that_do_not_name_a_bad_target_are_read(tmp_path: Path, capsys: 
 
 
 def test_no_target_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "entry_points", lambda group: [])
+    monkeypatch.setattr(loading, "target_plugins", lambda: ())
     with pytest.raises(UsageError) as caught:
         load_target("gap8")
     assert caught.value.remedy == "installed targets: none"

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from nnkit.errors import ToolError
+from nnkit.installation import TARGETS
 from nnkit.recipe import TargetOptionsBase
-from nnkit.target import GROUP, Lowered, Target, load_target, loading
+from nnkit.target import Lowered, Target, load_target, loading
 
 
 class Whole(Target[TargetOptionsBase, Lowered]):
@@ -51,8 +52,8 @@ class Older(Whole):
 
 def load(monkeypatch: pytest.MonkeyPatch, plugin: object) -> Any:
     monkeypatch.setattr(EntryPoint, "load", lambda self: plugin)
-    entries = [EntryPoint("mine", "mine:Mine", GROUP)]
-    monkeypatch.setattr(loading, "entry_points", lambda group: entries)
+    entries = [EntryPoint("mine", "mine:Mine", TARGETS)]
+    monkeypatch.setattr(loading, "target_plugins", lambda: tuple(entries))
     return load_target("mine")
 
 

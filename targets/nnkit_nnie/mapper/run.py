@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nnkit.children.search import found_program
 from nnkit.errors import RecipeError, ToolError, UserFileError
 from nnkit.external_tool import ToolRun, run_tool
 from nnkit.trust import config_folder, user_settings
@@ -96,7 +96,7 @@ def find_mapper(options: NnieOptions) -> str | None:
                 where=str(configured),
                 remedy=f"correct `programs: {{{chip.mapper}: ...}}` in {config_folder() / 'config.yaml'}",
             )
-        return shutil.which(chip.mapper) if configured is None else str(configured)
+        return found_program(chip.mapper) if configured is None else str(configured)
     path = written.existing_file("the mapper")
     if not os.access(path, os.X_OK):
         raise UserFileError(
@@ -110,7 +110,7 @@ def find_mapper(options: NnieOptions) -> str | None:
             where=written.where,
             remedy=f"name {chip.mapper}, or set `chip` to one of NNIE {other.generation} ({_chips(other)})",
         )
-    return str(path)
+    return str(path.absolute())
 
 
 def _chips(like: Chip) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from nnkit.children.search import found_program
 from nnkit.errors import ToolError
 from nnkit.trust import why_not_private
 from nnkit_tpu.toolchain.install import changed_files, installation_folder, read_installation
@@ -73,7 +73,7 @@ def find_toolchain(source: ToolchainSource = "managed") -> Toolchain | None:
                 remedy=f"mend it, remove the folder and install it again: `{INSTALL_COMMAND}`",
             )
         return Toolchain(installed.folder, "managed", installed.version)
-    compiler = shutil.which(_COMPILER)
+    compiler = found_program(_COMPILER)
     if compiler is None:
         return None
     return Toolchain(Path(compiler).resolve().parent.parent, "path", _version_of(Path(compiler).resolve()))

@@ -12,13 +12,13 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnkit.cache import default_folder
+from nnkit.children.start import EVERYTHING, python_child
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
 from nnkit.owned_folder import owned_folder
@@ -104,17 +104,13 @@ def _install(folder: Path, wheel: Path | None) -> Installation:
         return Installation(folder, VERSION, sum(sizes.values()), source.stat().st_size)
 
 
-def download_command(folder: Path) -> Sequence[str]:
-    """The command that fetches the pinned wheel into `folder`."""
-    return [
-        *(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet", "--no-deps"),
-        *("--python-version", PYTHON_VERSION, "--only-binary=:all:", "--dest", str(folder), f"{PACKAGE}=={VERSION}"),
-    ]
-
-
 def _download(work: Path) -> Path:
-    command = download_command(work)
-    run = run_tool(command, timeout_s=_DOWNLOAD_TIMEOUT_S, name="pip")
+    command, environment = python_child(
+        *("pip", "download", "--disable-pip-version-check", "--quiet", "--no-deps"),
+        *("--python-version", PYTHON_VERSION, "--only-binary=:all:", "--dest", str(work), f"{PACKAGE}=={VERSION}"),
+        inherited=EVERYTHING,  # its index, proxies and certificates are the user's
+    )
+    run = run_tool(command, environment=environment, timeout_s=_DOWNLOAD_TIMEOUT_S, name="pip")
     wheels = sorted(work.glob("*.whl"))
     if run.failed or len(wheels) != 1:
         raise ToolError(
