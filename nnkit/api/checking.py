@@ -349,7 +349,9 @@ def _edits(recipe: Recipe, key: str) -> bool:
 
 def _labels(recipe: Recipe, outputs: Shapes, counts: Mapping[tuple[str, str], list[Path]]) -> None:
     """The task's file can be read, and names pictures that are verified on and classes that the network has."""
-    from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
+    from nnkit.recipe.tasks import Classification
+    from nnkit.verify.tasks.from_recipe import true_classes
+    from nnkit.verify.tasks.labels import read_boxes, read_pairs
 
     task = recipe.verify.task
     files = next((images for (kind, _), images in counts.items() if kind == "verification"), None)
@@ -357,12 +359,9 @@ def _labels(recipe: Recipe, outputs: Shapes, counts: Mapping[tuple[str, str], li
     if task is None or files is None:
         return
     images = [path.as_posix() for path in files]
-    classes = _class_count(recipe, outputs)
-    readers: dict[str, Callable[[Path, Sequence[str]], object]] = {
-        "labels": lambda path, images: read_classes(path, images, classes),
-        "boxes": read_boxes,
-        "pairs": read_pairs,
-    }
+    if isinstance(task, Classification):
+        true_classes(task, images, _class_count(recipe, outputs), recipe.where("verify", "task", "labels"))
+    readers: dict[str, Callable[[Path, Sequence[str]], object]] = {"boxes": read_boxes, "pairs": read_pairs}
     for key, read in readers.items():
         path = getattr(task, key, None)
         if path is not None:

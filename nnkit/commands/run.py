@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from nnkit.report.advice import CLIPPED_SHARE, UNSEEN_FACTOR
 from nnkit.report.progress import Progress
 from nnkit.report.untried import KEPT_FORMATS
 from nnkit.terminal import Colour, in_colour
+from nnkit.verify.gates import FLOAT_FAILS, GateResult, float_fails_alone
 
 if TYPE_CHECKING:
     from nnkit.pipeline import Outcome
@@ -107,11 +108,22 @@ def _run_one(path: Path, options: RunOptions) -> None:
 def _not_passed(build: Build, outcome: Outcome) -> NnkitError | None:
     """Why a build is no release, or an unproven one; None where it passed."""
     if outcome.status not in RELEASED:
-        remedy = "see report.json there, and `nnkit diagnose`; the last good build is unchanged"
-        return GateFailedError(failure_text(build, outcome), remedy=remedy)
+        remedy = FLOAT_FAILS if float_fails(outcome.report) else "see report.json there, and `nnkit diagnose`"
+        unchanged = f"{remedy}; the last good build is unchanged"
+        return GateFailedError(failure_text(build, outcome), remedy=unchanged)
     if outcome.status == "unproven":
         return UnprovenError(unproven_text(outcome), remedy=how_to_prove(outcome))
     return None
+
+
+def float_fails(report: Mapping[str, Any]) -> str:
+    """That the float network itself fails the gates, and nothing else is wrong, in words; else empty."""
+    verify = report["verify"]
+    if any(entry["mismatches"] for entry in verify["program_vs_artifact"]):
+        return ""
+    if not all(entry["ran"] for entry in verify.get("required", ())):
+        return ""
+    return float_fails_alone([GateResult.from_json(gate) for gate in verify["gates"]])
 
 
 def wanted_builds(path: Path, options: RunOptions, progress: Progress) -> list[Build]:
@@ -151,12 +163,12 @@ def unproven_text(outcome: Outcome) -> str:
 def failure_text(build: Build, outcome: Outcome) -> str:
     """Why a build did not pass, for people, and what of the recipe's lines may help."""
     from nnkit.commands.not_tried import not_tried
-    from nnkit.verify.gates import GateResult
 
     report: dict[str, Any] = outcome.report
     verify = report["verify"]
     lines = [f"{report['target']}: {report['status'].replace('_', ' ')} ({outcome.folder})"]
     lines += [f"gate {gate}" for gate in map(GateResult.from_json, verify["gates"]) if not gate.passed]
+    lines += [why for why in [float_fails(report)] if why]
     lines += [
         f"{entry['how']}: {entry['mismatches']} of {entry['values']} values differ; {entry['first_difference']}"
         for entry in verify["program_vs_artifact"]
@@ -174,7 +186,7 @@ def failure_text(build: Build, outcome: Outcome) -> str:
 
 
 def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
-    from nnkit.verify.gates import GateResult, limit_in_words
+    from nnkit.verify.gates import limit_in_words
 
     verify = report["verify"]
     floats = verify["float_vs_program"]

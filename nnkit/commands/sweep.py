@@ -20,7 +20,7 @@ from nnkit.api.preparing import builds, load
 from nnkit.api.sweeping import load_sweep
 from nnkit.build_status import exit_code
 from nnkit.commands.common import print_json, print_line
-from nnkit.commands.run import RunOptions, failure_text, switches, unproven_text
+from nnkit.commands.run import RunOptions, failure_text, float_fails, switches, unproven_text
 from nnkit.commands.standing_rows import standing_rows
 from nnkit.commands.sweep_table import SweepTable
 from nnkit.errors import BuildsFailedError, ExitCode, UsageError, cannot_be_written
@@ -33,6 +33,7 @@ from nnkit.recipe.grid import Point
 from nnkit.recipe.settings import Setting
 from nnkit.report.journal import Journal
 from nnkit.report.progress import Progress
+from nnkit.verify.gates import FLOAT_FAILS
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,16 @@ def sweep(asked: Jobs, options: RunOptions) -> None:
         raise BuildsFailedError(
             [f"{result.job.recipe} for {result.job.key}: {result.error}" for result in failed],
             [ExitCode(result.exit_code) for result in failed],
-            remedy="mend these builds or leave them out of the sweep; their last good builds are unchanged",
+            remedy=f"{_remedy(failed)}; their last good builds are unchanged",
         )
+
+
+def _remedy(failed: Sequence[JobResult]) -> str:
+    """What to do about the builds that failed: where no build of the float network could pass, that is said."""
+    floats = {float_fails(result.report) if result.report is not None else "" for result in failed}
+    if "" in floats:
+        return "see what each build says above; or leave these out of the sweep"
+    return f"no build can pass, as {'; '.join(sorted(floats))}: {FLOAT_FAILS}"
 
 
 def _run(

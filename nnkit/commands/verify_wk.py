@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnkit.builds import open_build
 from nnkit.commands.common import print_json, print_line
@@ -46,9 +47,32 @@ def verify_wk_command(build: Path, compiled: Path, *, json: bool) -> None:
         raise GateFailedError(
             f"numbers of {len(differing)} layer{'s' * (len(differing) > 1)} differ, the first is {differing[0]!r}",
             where=str(compiled),
-            remedy="name the build whose files were compiled: the same network has other numbers after another "
-            "training, with other layers folded, or with corrections ({corrections: []} leaves them out)",
+            remedy=remedy_for(opened.report, differing),
         )
+
+
+def remedy_for(report: Mapping[str, Any], differing: Sequence[str]) -> str:
+    """What to do about layers whose numbers differ, by what the build did with them."""
+    folded = {
+        part
+        for entry in report["rewrites"]
+        if entry["name"] == "fold_batch_norm"
+        for site in entry["sites"]
+        for part in site.split(" + ")
+    }
+    taken = {row["name"] for row in report["layers"] if not folded.isdisjoint((row["name"], *row["origins"]))}
+    count = sum(layer in taken for layer in differing)
+    if count == len(differing):
+        whose = "this one" if count == 1 else "each of these"
+        return (
+            f"the build folds BatchNorm into {whose}, and a mapper that folds it itself rounds otherwise: name "
+            "what it made of this build's own artifact (compile.sh)"
+        )
+    some = f"; the build folds BatchNorm into {count} of these" if count else ""
+    return (
+        "name the build whose files were compiled: other weights give other numbers, and so do corrections "
+        f"({{corrections: []}} leaves them out){some}"
+    )
 
 
 def _print_text(comparison: CompiledComparison) -> None:

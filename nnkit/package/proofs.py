@@ -72,7 +72,7 @@ def check_records(plan: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[s
         for layer in bounded:
             _stays_within(layer)
         return (
-            f"memory plan: {buffers} buffers in {len(plan['regions'])} regions, disjoint while they live{overlaps}",
+            f"memory plan: {buffers} buffers in {len(plan['regions'])} regions do not overlap while live{overlaps}",
             f"comparison: {runners} runners without a difference" if runners else "comparison: nothing has run it",
             f"gates: {_gates(report)} kept",
             *([f"accumulators: those of {len(bounded)} layers, by the sums of their weights"] if bounded else []),
@@ -126,8 +126,8 @@ def _memory(plan: Mapping[str, Any]) -> tuple[int, str]:
                 raise _wrong(f"step {step['index']} uses {name!r}, which does not live then")
     if not overlaps:
         return len(buffers), ""
-    whose = "as their order of accesses allows" if proofs is not None else "by their planner's word alone"
-    return len(buffers), f", but {overlaps} results over what their step reads, {whose}"
+    whose = "the order of accesses allows" if proofs is not None else "the planner alone vouches for"
+    return len(buffers), f"; {overlaps} {'are' if overlaps > 1 else 'is'} written in place, which {whose}"
 
 
 def _of(buffers: Mapping[str, Mapping[str, Any]], place: Mapping[str, Any]) -> Mapping[str, Any]:

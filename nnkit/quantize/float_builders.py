@@ -236,6 +236,13 @@ def _resize(view: GraphView, node: Node, chain: Chain) -> FloatOp:
     return FloatUpsample(**_fields(node, chain, resize.data), scale_h=factors[2], scale_w=factors[3])
 
 
+def several_images(value: str, shape: tuple[int, ...]) -> Refused:
+    """Why a layer is not taken that works on a value whose first axis is not one image."""
+    if not shape:
+        return Refused(f"'{value}' is a single number, without an axis for images")
+    return Refused(f"'{value}' of shape {list(shape)} begins with an axis of {shape[0]}; that of images is 1 here")
+
+
 def _constant_pad(view: GraphView, node: Node) -> Pad:
     """A Pad of H and W with one number."""
     pad = read_pad(view, node)
@@ -269,7 +276,7 @@ def _transpose(view: GraphView, node: Node, chain: Chain) -> FloatOp:
     transpose = read_transpose(view, node)
     _check_axes(view.shape(transpose.data))
     if transpose.order[0] != 0:
-        raise Refused("it moves the batch axis")
+        raise Refused(f"it moves the first axis, that of images ({list(transpose.order)})")
     order = tuple(axis - 1 for axis in transpose.order[1:])
     return FloatTranspose(**_fields(node, chain, transpose.data), order=order)
 
@@ -278,7 +285,7 @@ def _slice(view: GraphView, node: Node, chain: Chain) -> FloatOp:
     part = read_slice(view, node)
     _check_axes(view.shape(part.data))
     if view.shape(node.output)[0] != view.shape(part.data)[0]:
-        raise Refused("it cuts the batch")
+        raise Refused("it takes a part of the first axis, that of images")
     return FloatSlice(**_fields(node, chain, part.data), starts=part.starts[1:], steps=part.steps[1:])
 
 
@@ -288,7 +295,7 @@ def _split(view: GraphView, node: Node, chain: Chain) -> tuple[FloatOp, ...]:
     rank = len(view.shape(split.data))
     _check_axes(view.shape(split.data))
     if split.axis == 0:
-        raise Refused("it cuts the batch")
+        raise Refused("it takes a part of the first axis, that of images")
     parts = []
     for index, (output, start) in enumerate(zip(node.outputs, split.starts, strict=True)):
         if output not in view.read_counts and output not in view.outputs:
@@ -301,10 +308,12 @@ def _split(view: GraphView, node: Node, chain: Chain) -> tuple[FloatOp, ...]:
 
 
 def _softmax(view: GraphView, node: Node, chain: Chain) -> FloatOp:
-    rank = len(view.shape(node.inputs[0]))
-    axis = node.integer("axis", -1) % rank
-    if axis == 0 or view.shape(node.inputs[0])[0] != 1:
-        raise Refused("it goes over the batch")
+    shape = view.shape(node.inputs[0])
+    axis = node.integer("axis", -1) % max(len(shape), 1)
+    if shape[:1] != (1,):
+        raise several_images(node.inputs[0], shape)
+    if axis == 0:
+        raise Refused("it goes over the first axis, that of images, of which there is one")
     made = FloatLogSoftmax if node.op_type == "LogSoftmax" else FloatSoftmax
     return made(**_fields(node, chain, node.inputs[0]), axis=axis - 1)
 

@@ -20,6 +20,7 @@ from nnkit.quantize.float_builders import (
     Chain,
     activation_of,
     pool_of,
+    several_images,
 )
 from nnkit.quantize.float_fallback import kept_in_float
 from nnkit.quantize.float_program import FloatOp, FloatProgram
@@ -121,8 +122,9 @@ def _ops(view: GraphView, node: Node) -> tuple[FloatOp, ...]:
         raise Refused(f"op {node.op_type} is not supported")
     built = builder(view, node, _chain(view, node))
     values = [name for name in (*node.inputs, *node.results) if name and name not in view.constants]
-    if node.op_type not in ANY_BATCH and any(_inner(view.shape(name)) == view.shape(name) for name in values):
-        raise Refused("it works on a batch of several")
+    odd = next((name for name in values if view.shape(name)[:1] != (1,)), None)
+    if node.op_type not in ANY_BATCH and odd is not None:
+        raise several_images(odd, view.shape(odd))
     return built if isinstance(built, tuple) else (built,)
 
 

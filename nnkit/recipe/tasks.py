@@ -17,11 +17,18 @@ class Classification(RecipeModel):
     """One score a class: agreement with the float network and, with labels, accuracy."""
 
     kind: Literal["classification"] = Field(description="What the network is for.")
-    labels: RecipePath | None = Field(
+    labels: Literal["parent_folder"] | RecipePath | None = Field(
         default=None,
-        description="CSV file of lines `image,class`: the image's file name (or the end of its path) and its class "
-        "number, from 0. `null`: agreement only.",
-        examples=["labels.csv"],
+        description="CSV file of lines `image,class`: the image's file name (or the end of its path) and its class, "
+        "a number from 0 or a name; or `parent_folder`: the class of an image is the folder that it is in. `null`: "
+        "agreement only.",
+        examples=["labels.csv", "parent_folder"],
+    )
+    classes: RecipePath | None = Field(
+        default=None,
+        description="Text file with a class's name on each line, in the order of the network's outputs. `null`: "
+        "names are numbered in alphabetical order, as torchvision and Keras number folders.",
+        examples=["classes.txt"],
     )
     output: OutputName | None = Field(default=None, description="Output with the scores; `null`: the only one.")
 

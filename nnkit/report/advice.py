@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +20,8 @@ UNSEEN_FACTOR = 1.25
 """Values so much larger than any that calibration saw are worth a word; 16-bit ranges have as much headroom."""
 
 _FEW_IMAGES = 16
+_MOST_HEADROOM = 16.0
+"""The most that a recipe may ask for."""
 _FULL = 0.9
 _DOUBT = "See whether the network is fed and judged as it was trained."
 _AUTO_WITH_A_GATE = "tags: {hp: auto}\nverify: {gates: {cosine: 0.999}}   # the search needs a gate to meet"
@@ -150,15 +153,32 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
     clipped = [layer for layer in integer if layer.get("clip_rate", 0.0) >= CLIPPED_SHARE]
     if clipped:
         most = max(clipped, key=lambda layer: float(layer["clip_rate"]))
-        method = report["calibration"]["method"]
-        widen = "calibration: {headroom: 1.25}" if method == "max" else "calibration: {method: max}"
+        title, widen = _wider(clipped, report["calibration"]["method"])
         yield Advice(
             "high" if failed else "medium",
-            "Widen the ranges of layers that clip.",
+            title,
             f"{reason}{_layers(len(clipped))} cut off {CLIPPED_SHARE:.1%} or more of all values, "
             f"{most['name']} {most['clip_rate']:.2%}.",
             widen,
         )
+
+
+def _wider(clipped: Sequence[Mapping[str, Any]], method: str) -> tuple[str, str]:
+    """How layers that clip get wider ranges: in words, and the recipe's line where one does it.
+
+    Ranges by `max` reach all that calibration saw; `headroom` widens those of 16 bits alone.
+    """
+    if method in ("table", "formats"):
+        return "Widen the ranges of layers that clip, in the file that pins them.", ""
+    if method != "max":
+        return "Widen the ranges of layers that clip.", "calibration: {method: max}"
+    wide = [layer for layer in clipped if layer["formats"]["output"].startswith(("s16", "u16")) and "unseen" in layer]
+    if not wide:
+        return "Calibrate on inputs that reach the values that are cut off.", ""
+    needed = math.ceil(100.0 * max(float(layer["unseen"]["factor"]) for layer in wide)) / 100.0
+    if not 1.0 < needed <= _MOST_HEADROOM:
+        return "Calibrate on inputs that reach the values that are cut off.", ""
+    return "Widen the ranges of layers that clip.", f"calibration: {{headroom: {needed:g}}}"
 
 
 def _sixteen_bits(report: Mapping[str, Any], untried: Untried, weight: Weight, reason: str) -> Iterator[Advice]:

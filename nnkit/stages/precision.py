@@ -232,7 +232,8 @@ def _search(
 
 
 def _remedy(unreachable: Sequence[GateResult]) -> str:
+    from nnkit.verify.gates import FLOAT_FAILS, float_fails_alone
+
     if not unreachable:
         return "relax the gates, use more or other calibration images, or another calibration method"
-    reached = ", ".join(f"{gate.name} {gate.float_value:.6g}" for gate in unreachable)
-    return f"the float network itself has {reached}: lower the gate, or gate the loss with `drop`"
+    return f"{float_fails_alone(unreachable)}: {FLOAT_FAILS}"

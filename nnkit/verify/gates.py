@@ -114,6 +114,22 @@ def check_gates(
     return tuple(results)
 
 
+FLOAT_FAILS = (
+    "quantisation is not the cause: look at mean, scale, color and size of the preprocessing, and at the labels; or "
+    "lower the gate, or gate the loss with `drop`"
+)
+"""What to do where the float network itself fails a gate."""
+
+
+def float_fails_alone(gates: Sequence[GateResult]) -> str:
+    """That no build can pass these gates, by the float network's own figures; empty where other gates fail too."""
+    failed, beyond = [gate for gate in gates if not gate.passed], beyond_the_float_network(gates)
+    if not failed or len(beyond) < len(failed):
+        return ""
+    figures = ", ".join(f"{gate.name} {gate.float_value:.6g}, below {gate.limit:.12g}" for gate in beyond)
+    return f"the float network itself has {figures}"
+
+
 def beyond_the_float_network(gates: Sequence[GateResult]) -> tuple[GateResult, ...]:
     """The gates that fail and that the float network fails too: no precision reaches them."""
     return tuple(

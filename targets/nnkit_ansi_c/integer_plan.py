@@ -6,7 +6,7 @@ from nnkit.errors import DoesNotFitError
 from nnkit.memory.overlaps import with_overlaps
 from nnkit.memory.plan import Buffer, MemoryPlan, RegionUse, Step, TensorPlace
 from nnkit_ansi_c.integer_network import IntegerNetwork
-from nnkit_ansi_c.plan import ARENA, CALLER
+from nnkit_ansi_c.plan import ARENA, CALLER, peak_step
 
 
 def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan:
@@ -34,13 +34,10 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
     regions = _regions(network, limit_bytes)
     peak = regions.get(ARENA)
     if limit_bytes is not None and peak is not None and peak.peak_bytes > limit_bytes:
-        loads = [
-            sum(b.size_bytes for b in buffers.values() if b.first_step <= step.index <= b.last_step) for step in steps
-        ]
-        worst = max(range(len(loads)), key=loads.__getitem__)
+        worst = peak_step(buffers, len(steps))
         raise DoesNotFitError(
             f"the working memory takes {peak.peak_bytes:,} bytes, {peak.peak_bytes - limit_bytes:,} more than "
-            f"`arena` allows; most of it lives at layer {steps[worst].op!r}, {loads[worst]:,} bytes",
+            f"`arena` allows; the peak is at layer {steps[worst].op!r}",
             where=program.name,
             remedy=f"set `arena` to at least {peak.peak_bytes:,} bytes, or use a smaller network",
         )

@@ -124,12 +124,18 @@ def _root(name: str, parents: Mapping[str, str]) -> tuple[str, list[str]]:
 
 def _too_much(assembly: Assembly, peak_bytes: int, limit_bytes: int) -> str:
     names = [step.layer for step in assembly.steps for _ in step.calls]
-    loads = [0] * max(len(names), 1)
-    for buffer in _outermost(assembly).values():
-        for step in range(buffer.first_step, buffer.last_step + 1):
-            loads[step] += buffer.size_bytes
-    worst = max(range(len(loads)), key=loads.__getitem__)
+    worst = peak_step(_outermost(assembly), len(names))
     return (
         f"the working memory takes {peak_bytes:,} bytes, {peak_bytes - limit_bytes:,} more than `arena` allows; "
-        f"most of it lives at layer {names[worst]!r}, {loads[worst]:,} bytes"
+        f"the peak is at layer {names[worst]!r}"
     )
+
+
+def peak_step(buffers: Mapping[str, Buffer], steps: int) -> int:
+    """The step at which buffers reach furthest; of several the one at which most of them live, in bytes."""
+
+    def reached(step: int) -> tuple[int, int]:
+        live = [each for each in buffers.values() if each.first_step <= step <= each.last_step]
+        return max((each.offset_bytes + each.size_bytes for each in live), default=0), sum(e.size_bytes for e in live)
+
+    return max(range(max(steps, 1)), key=reached)

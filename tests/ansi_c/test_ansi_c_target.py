@@ -91,7 +91,7 @@ def test_changed_weights_are_noticed_and_the_layer_named(tmp_path: Path) -> None
 def test_an_arena_that_is_too_small_is_told_with_the_layer(tmp_path: Path) -> None:
     with pytest.raises(DoesNotFitError) as caught:
         built(tmp_path, "{arena: 1KiB}")
-    assert "lives at layer" in caught.value.reason
+    assert "the peak is at layer" in caught.value.reason
     assert "set `arena` to at least" in caught.value.remedy
 
 

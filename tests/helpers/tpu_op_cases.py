@@ -347,7 +347,7 @@ REFUSED: Mapping[str, tuple[Case, str]] = {
         lambda net, to: net("Gemm", net("Flatten", "x"), net.normal(1, 3), transA=1, to=to),
         "left side of a Gemm is not transposed",
     ),
-    "unknown": (_unary("Sinh"), "the TPU has no such op"),
+    "unknown": (_unary("Sinh"), "nnkit does not lower Sinh to the TPU yet"),
 }
 
 

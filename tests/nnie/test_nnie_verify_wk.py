@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from nnkit.builds import open_build
 from nnkit.cli import app
+from nnkit.commands.verify_wk import remedy_for
 from nnkit.errors import GateFailedError, ToolError, UsageError, UserFileError
 from nnkit.target import CompiledComparison
 from nnkit_nnie.gfpq.number_format import Gfpq
@@ -324,6 +325,23 @@ def test_what_differs_is_told(tmp_path: Path) -> None:
     assert "numbers of 1 layer differ, the first is 'first'" in str(done.exception)
     assert "name the build whose files were compiled" in str(done.exception)
     assert "differs      first: 1 of 540 codes, 20 of 20 biases, 1 of 1 multipliers" in done.stdout
+
+
+def test_layers_that_batch_norm_was_folded_into_are_named_as_such() -> None:
+    report = {
+        "rewrites": [{"name": "fold_batch_norm", "sites": ["bn1", "conv2 + bn2"]}, {"name": "other", "sites": ["c"]}],
+        "layers": [
+            {"name": "conv1", "origins": ["conv1", "bn1"]},
+            {"name": "conv2", "origins": ["conv2", "bn2"]},
+            {"name": "fc", "origins": ["fc"]},
+        ],
+    }
+    each = remedy_for(report, ["conv1", "conv2"])
+    assert "folds BatchNorm into each of these" in each
+    assert "this build's own artifact" in each
+    assert remedy_for(report, ["conv1", "fc"]).endswith("; the build folds BatchNorm into 1 of these")
+    assert "BatchNorm" not in remedy_for(report, ["fc"])
+    assert all("training" not in remedy_for(report, [name]) for name in ("conv1", "fc"))
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from nnkit.distance import Distance
-from nnkit.verify.gates import GateResult, beyond_the_float_network, check_gates
+from nnkit.verify.gates import GateResult, beyond_the_float_network, check_gates, float_fails_alone
 from nnkit.verify.tasks.score import Metric, TaskScore
 
 MEASURED = Distance(cosine=0.99, sqnr_db=30.0, max_abs=0.5)
@@ -116,3 +116,12 @@ def test_gates_come_back_from_a_report() -> None:
     again = [GateResult.from_json(json.loads(json.dumps(result.as_json()))) for result in results]
     assert [str(gate) for gate in again] == [str(gate) for gate in results]
     assert [gate.passed for gate in again] == [False, True, False, True]
+
+
+def test_gates_that_the_float_network_fails_are_told_apart() -> None:
+    low = GateResult("top1_accuracy", 0.95, 0.9, passed=False, float_value=0.914)
+    lossy = GateResult("cosine", 0.99, 0.9, passed=False)
+    kept = GateResult("sqnr_db", 20.0, 30.0, passed=True)
+    assert float_fails_alone([low, kept]) == "the float network itself has top1_accuracy 0.914, below 0.95"
+    assert float_fails_alone([low, lossy]) == ""
+    assert float_fails_alone([kept]) == ""

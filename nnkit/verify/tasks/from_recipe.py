@@ -15,7 +15,14 @@ from nnkit.recipe.tasks import Classification, Detection, DetectionDecode, Verif
 from nnkit.verify.tasks.classification import score_classification
 from nnkit.verify.tasks.decode import DecodedBoxes
 from nnkit.verify.tasks.detection import ROW, score_detection
-from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
+from nnkit.verify.tasks.labels import (
+    ClassNames,
+    classes_by_folder,
+    read_boxes,
+    read_class_names,
+    read_classes,
+    read_pairs,
+)
 from nnkit.verify.tasks.score import OneOutput, Outputs, TaskReading, TaskScore
 from nnkit.verify.tasks.stage_boxes import StageBoxes
 from nnkit.verify.tasks.verification import all_pairs, score_verification
@@ -52,9 +59,24 @@ def task_scorer(
         labels = None
         if task.labels is not None:
             count = math.prod(outputs[task.output or next(iter(outputs))])
-            labels = read_classes(task.labels.existing_file("the labels"), images, count)
+            labels = true_classes(task, images, count, recipe.where("verify", "task", "labels"))
         return TaskScorer(read, lambda floats, program: score_classification(floats, program, labels))
     return TaskScorer(read, _detection(task, images) if isinstance(task, Detection) else _verification(task, images))
+
+
+def true_classes(task: Classification, images: Sequence[str], count: int | None, where: str) -> dict[int, int]:
+    """The task's classes by index of the image; count: of the network's classes, None where it is not known.
+
+    Raises RecipeError for a file that is not there, UserFileError for what it says.
+    """
+    names = ClassNames(count)
+    if task.classes is not None:
+        names = read_class_names(task.classes.existing_file("the file of classes"), count)
+    if task.labels is None:
+        return {}
+    if isinstance(task.labels, str):
+        return classes_by_folder(images, names, where)
+    return read_classes(task.labels.existing_file("the file of labels"), images, names)
 
 
 def task_reading(recipe: Recipe, outputs: Shapes, inputs: Iterable[tuple[int, ...]]) -> TaskReading | None:

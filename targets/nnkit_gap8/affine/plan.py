@@ -159,9 +159,8 @@ def _too_large(network: AffineNetwork, machine: MemoryMachine) -> DoesNotFitErro
     needed = with_reserved(network.pool_bytes, machine)
     capacity = machine.l2.capacity_bytes
     return DoesNotFitError(
-        f"L2 needs {needed:,} bytes, {needed - capacity:,} more than the {capacity:,} there are; most of it lives at "
-        f"layer {network.program.ops[network.work.owners[worst]].name!r}, {_live_bytes(network, worst):,} bytes "
-        "without its weights",
+        f"L2 needs {needed:,} bytes, {needed - capacity:,} more than the {capacity:,} there are; the peak is at "
+        f"layer {network.program.ops[network.work.owners[worst]].name!r}",
         where=network.program.name,
         remedy=f"`memory: {{l2: ...}}` of at least {needed:,} bytes, a smaller input, or fewer layers of 16 bits",
     )

@@ -19,7 +19,7 @@ from nnkit_tpu.constraints import CV_CONSTRAINTS, require
 from nnkit_tpu.lowering import elementwise, recurrent, shapes, windows
 from nnkit_tpu.lowering.fusion import fuse
 from nnkit_tpu.lowering.images_first import ImagesFirst
-from nnkit_tpu.lowering.reading import Built
+from nnkit_tpu.lowering.reading import Built, not_lowered
 from nnkit_tpu.lowering.rectified_outputs import rectified_before_turned
 from nnkit_tpu.lowering.repeated import merged, needed, without_idle_reshapes
 from nnkit_tpu.lowering.repeats import expand
@@ -162,7 +162,7 @@ def _built(view: GraphView, node: Node) -> Built:
     """The ops of one node. Raises Refused where there are none for it."""
     builder = None if node.domain else BUILDERS.get(node.op_type)
     if builder is None:
-        raise Refused("the TPU has no such op")
+        raise not_lowered(node)
     made = builder(view, node)
     return made if isinstance(made, Built) else Built((made,))
 

@@ -46,6 +46,16 @@ def fields(graph: GraphView, node: Node, *inputs: str, output: str = "") -> dict
     }
 
 
+def not_lowered(node: Node) -> Refused:
+    """Why an operator is not taken that has no lowering; whether the chip could compute it is another question."""
+    remedy = {
+        "If": "export the branch that is used alone",
+        "Loop": "export the network with the loop unrolled",
+        "Scan": "export the network with the loop unrolled",
+    }.get(node.op_type, "")
+    return Refused(f"nnkit does not lower {node.op_type} to the TPU yet", remedy)
+
+
 def float32(array: NDArray[Any]) -> FloatArray:
     """A contiguous float32 copy."""
     return np.ascontiguousarray(array, dtype=np.float32)

@@ -18,7 +18,6 @@ from nnkit.graph.read.reshape import read_reshape
 from nnkit.graph.read.resize import read_resize
 from nnkit.graph.read.slice import read_slice, read_split
 from nnkit.graph.read.transpose import read_transpose
-from nnkit.graph.refusal import Refused
 from nnkit.graph.view import GraphView, Node
 from nnkit.program import Window
 from nnkit_tpu.constraints import (
@@ -37,7 +36,7 @@ from nnkit_tpu.constraints import (
     scales_are_ratios,
     slice_runs_forwards,
 )
-from nnkit_tpu.lowering.reading import Built, fields, float32
+from nnkit_tpu.lowering.reading import Built, fields, float32, not_lowered
 from nnkit_tpu.program import (
     FloatArray,
     TpuConcat,
@@ -142,7 +141,7 @@ def reduce(graph: GraphView, node: Node) -> TpuOp:
     layer = read_reduce(graph, node)
     function, shape = layer.function, graph.shape(layer.data)
     if function == "l1" or function == "sum_square":
-        raise Refused("the TPU has no such op")
+        raise not_lowered(node)
     require(batch_is_not_reduced, layer.axes, shape)
     common = fields(graph, node, layer.data)
     if function != "l2" and all(shape[axis] == 1 for axis in layer.axes):

@@ -74,9 +74,18 @@ def test_affine_integers_move_as_those_of_the_exported_model() -> None:
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
-        (helper.make_node("Transpose", ["x"], ["y"], name="op", perm=[1, 0, 2, 3]), "it moves the batch axis"),
-        (helper.make_node("Split", ["x"], ["y", "z"], name="op", axis=0, num_outputs=2), "it cuts the batch"),
-        (helper.make_node("Slice", ["x", "one", "two", "zero"], ["y"], name="op"), "it cuts the batch"),
+        (
+            helper.make_node("Transpose", ["x"], ["y"], name="op", perm=[1, 0, 2, 3]),
+            "it moves the first axis, that of images",
+        ),
+        (
+            helper.make_node("Split", ["x"], ["y", "z"], name="op", axis=0, num_outputs=2),
+            "it takes a part of the first axis",
+        ),
+        (
+            helper.make_node("Slice", ["x", "one", "two", "zero"], ["y"], name="op"),
+            "it takes a part of the first axis",
+        ),
     ],
 )
 def test_the_batch_stays(node: Any, reason: str) -> None:

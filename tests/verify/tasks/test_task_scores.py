@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from nnkit.errors import UserFileError
 from nnkit.verify.tasks.classification import score_classification
 from nnkit.verify.tasks.detection import Box, boxes_of, mean_average_precision, overlap, score_detection
-from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
+from nnkit.verify.tasks.labels import (
+    ClassNames,
+    classes_by_folder,
+    read_boxes,
+    read_class_names,
+    read_classes,
+    read_pairs,
+)
 from nnkit.verify.tasks.score import Metric, Outputs
 from nnkit.verify.tasks.verification import all_pairs, pair_scores, score_verification, verify_pairs
 
@@ -163,22 +170,64 @@ def test_label_files(tmp_path) -> None:  # type: ignore[no-untyped-def]
 def test_a_class_that_the_network_does_not_have(tmp_path) -> None:  # type: ignore[no-untyped-def]
     classes = tmp_path / "labels.csv"
     classes.write_text("a.png,2\nelsewhere.png,9\nb.png,3\n")
-    assert read_classes(classes, ["a.png", "b.png"], 4) == {0: 2, 1: 3}  # 9 labels no image that is verified on
+    assert read_classes(classes, ["a.png", "b.png"], ClassNames(4)) == {
+        0: 2,
+        1: 3,
+    }  # 9 labels no image that is verified on
     with pytest.raises(
         UserFileError, match=r"labels.csv:3: 'b.png' has class 3, but the network has 3 classes, 0 to 2"
     ) as e:
-        read_classes(classes, ["a.png", "b.png"], 3)
+        read_classes(classes, ["a.png", "b.png"], ClassNames(3))
     assert "take 1 off" in str(e.value)
     with pytest.raises(UserFileError, match="1 class, 0") as e:
-        read_classes(classes, ["a.png"], 1)
+        read_classes(classes, ["a.png"], ClassNames(1))
     assert "take 1 off" not in str(e.value)
+
+
+def test_classes_may_be_names(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """In the order of a file, or in alphabetical order, as torchvision's ImageFolder has them."""
+    labels, listed = tmp_path / "labels.csv", tmp_path / "classes.txt"
+    labels.write_text("a/1.png,stop\na/2.png,go\nb/1.png,wait\n")
+    listed.write_text("wait\nstop\n\ngo\n")
+    images = ["a/1.png", "a/2.png", "b/1.png"]
+    assert read_classes(labels, images, ClassNames(3)) == {0: 1, 1: 0, 2: 2}
+    assert read_classes(labels, images, read_class_names(listed, 3)) == {0: 1, 1: 2, 2: 0}
+    with pytest.raises(
+        UserFileError, match=r"3 class names .go, stop, wait., and the network has 5 classes"
+    ) as caught:
+        read_classes(labels, images, ClassNames(5))
+    assert "classes: classes.txt" in caught.value.remedy
+    with pytest.raises(UserFileError, match="3 names, and the network has 5 classes"):
+        read_class_names(listed, 5)
+    labels.write_text("a/1.png,stpo\n")
+    with pytest.raises(UserFileError, match="there is no class 'stpo'") as caught:
+        read_classes(labels, images, read_class_names(listed, 3))
+    assert "did you mean 'stop'?" in caught.value.remedy
+
+
+def test_folders_may_be_classes(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    images = ["p/stop/1.png", "p/go/1.png", "p/stop/2.png"]
+    assert classes_by_folder(images, ClassNames(2), "") == {0: 1, 1: 0, 2: 1}
+    assert classes_by_folder(["3/a.png", "0/a.png"], ClassNames(4), "") == {0: 3, 1: 0}
+    listed = tmp_path / "classes.txt"
+    listed.write_text("stop\nwait\ngo\n")
+    assert classes_by_folder(images, read_class_names(listed, 3), "") == {0: 0, 1: 2, 2: 0}
+    with pytest.raises(UserFileError, match=r"2 class names .go, stop., and the network has 3 classes"):
+        classes_by_folder(images, ClassNames(3), "recipe.yaml:9:3")
+    with pytest.raises(UserFileError, match="the folder '7' is no class: the network has 4 classes, 0 to 3"):
+        classes_by_folder(["7/a.png"], ClassNames(4), "recipe.yaml:9:3")
 
 
 @pytest.mark.parametrize(
     ("reader", "content", "said"),
     [
         (read_classes, "1.png,3\n", "labels.csv"),
-        (read_classes, "a/1.png,three\n", "'three' is not a number"),
+        (
+            read_classes,
+            "a/1.png,three\na/2.png,1\n",
+            "'three' is a name here, and class 1 a number in .*labels.csv:2",
+        ),
+        (read_boxes, "a/1.png,three,0,0,1,1\n", "labels.csv:1: this must be a number, not 'three'"),
         (read_classes, "a/1.png,-1\n", "negative"),
         (read_classes, "a/1.png\n", "1 value in this line"),
         (read_classes, "other.png,1\n", "none of its images"),
