@@ -23,6 +23,7 @@ from typing import TypeAlias, TypeVar
 from nnkit.errors import LayersNotTakenError
 from nnkit.program import OpBase, Program
 from nnkit.repetition import runs
+from nnkit.visible import Visible, visible, visible_reason
 
 Constraint: TypeAlias = Callable[..., str | None]
 
@@ -120,8 +121,11 @@ def violations_error(violations: Sequence[Violation], title: str, remedy: str) -
         actual = f"; found {those[0].actual}" if common and those[0].actual else ""
         names = _places(those, with_actual=not common)
         places = f"{names[0]}:" if len(names) == 1 else f"{_wrapped(names)}:\n   "
-        lines += f"\n  {places} {reason}{actual}" + (f"\n    fix: {own_remedy}" if own_remedy else "")
-    return LayersNotTakenError(f"{title}:{lines}", [each.place for each in violations], remedy=remedy)
+        own_fix = f"\n    fix: {visible_reason(own_remedy)}" if own_remedy else ""
+        lines += visible_reason(f"\n  {places} {reason}{actual}") + own_fix
+    return LayersNotTakenError(
+        Visible(f"{visible(title)}:{lines}"), [each.place for each in violations], remedy=remedy
+    )
 
 
 def _parts(constraint: Constraint, limits: Limits) -> tuple[str, str]:

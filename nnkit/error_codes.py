@@ -89,6 +89,12 @@ _ALL = (
         ("Close other programs.", "Use fewer workers: `--workers 1`.", "Use a machine with more memory."),
     ),
     ErrorCode(
+        "NK223",
+        "The result cannot be written to standard output",
+        "It goes to a file on a full disk, or to a device that takes nothing. What the command made is kept.",
+        ("Send the output to a place with room, and run the same command again.",),
+    ),
+    ErrorCode(
         "NK301",
         "The model cannot be read or deployed",
         "The model file is broken, leaves sizes open, or has layers that the target cannot run.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from nnkit.visible import Visible, visible, visible_reason
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
@@ -57,15 +59,15 @@ class NnkitError(Exception):
     """The number by which `nnkit explain` looks the error up; `nnkit.error_codes` holds the texts."""
 
     def __init__(self, reason: str, *, where: str = "", remedy: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
+        self.reason = visible_reason(reason)
+        super().__init__(self.reason)
         self.where = where
         self.remedy = remedy
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
-        remedy = f"\n  fix: {self.remedy}" if self.remedy else ""
-        return f"{place}{self.reason}{remedy}"
+        place = f"{visible(self.where)}: " if self.where else ""
+        remedy = f"\n  fix: {visible_reason(self.remedy)}" if self.remedy else ""
+        return Visible(f"{place}{self.reason}{remedy}")
 
 
 class RecipeError(NnkitError):
@@ -152,7 +154,7 @@ class SeveralError(NnkitError):
     def __init__(self, errors: Sequence[NnkitError], *, where: str, exit_code: ExitCode | None = None) -> None:
         self.errors = tuple(errors)
         lines = "".join("\n  " + str(error).replace("\n", "\n  ") for error in self.errors)
-        super().__init__(f"{len(self.errors)} things are wrong{lines}", where=where)
+        super().__init__(Visible(f"{len(self.errors)} things are wrong{lines}"), where=where)
         self.exit_code = self.errors[0].exit_code if exit_code is None else exit_code
 
 
@@ -162,7 +164,7 @@ class BuildsFailedError(NnkitError):
     code = "NK102"
 
     def __init__(self, texts: Sequence[str], codes: Iterable[ExitCode], *, remedy: str = "") -> None:
-        super().__init__("\n".join(texts), remedy=remedy)
+        super().__init__(Visible("\n".join(map(visible_reason, texts))), remedy=remedy)
         self.exit_code = worst(codes)
 
 
@@ -175,7 +177,7 @@ def raise_failed(failed: Mapping[str, NnkitError], tried: int, bug: Exception | 
         raise next(iter(failed.values()))
     if failed:
         done = "; the others are done" if len(failed) < tried else ""
-        texts = [f"{key}: {str(error).removeprefix(f'{key}: ')}" for key, error in failed.items()]
+        texts = [Visible(f"{key}: {str(error).removeprefix(f'{key}: ')}") for key, error in failed.items()]
         raise BuildsFailedError(
             [f"{len(failed)} of {tried} builds did not pass{done}", *texts],
             [error.exit_code for error in failed.values()],

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
-from typing import NoReturn
+import threading
+from contextlib import suppress
+from typing import NoReturn, TextIO
 
 import typer
 
 from nnkit.errors import ExitCode, InternalError, NnkitError, ToolError, UserFileError
 from nnkit.installation import as_called
-from nnkit.terminal import in_colour
+from nnkit.terminal import Coloured, flush, note_line, write_line
+from nnkit.visible import visible_reason
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 INTERRUPTED = "interrupted; the last good build is unchanged"
 
 
@@ -58,6 +63,11 @@ def as_error(error: Exception) -> NnkitError:
         reason = error.strerror or type(error).__name__
         remedy = "check that the file or folder is there and allowed"
         return UserFileError(reason, where=str(error.filename), remedy=remedy)
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return UserFileError(
+            f"a file, or the output, cannot be written: {error.strerror}",
+            remedy="free some space, or write to another disk",
+        )
     plugin = _plugin_of(error)
     if plugin is not None:
         name, place = plugin
@@ -96,14 +106,54 @@ def _plugin_of(error: BaseException) -> tuple[str, str] | None:
 
 def fail(message: str, exit_code: ExitCode, code: str) -> NoReturn:
     """End with a message on stderr. code: of `nnkit.error_codes`."""
+    with suppress(UserFileError):  # what failed is told, and is the exit code
+        flush(sys.stdout)
     write_error(message, code)
     raise SystemExit(int(exit_code))
 
 
 def write_error(message: str, code: str) -> None:
     """An error on stderr, its remedies marked, and where to read more."""
-    stream = sys.stderr
-    fix = in_colour("fix:", "green", stream)
-    text = as_called(message).replace("  fix: ", f"  {fix} ")
-    more = as_called(f"nnkit explain {code}")
-    stream.write(f"{in_colour('error:', 'red', stream)} {text}\n  more: {more}\n")
+    for number, line in enumerate(as_called(visible_reason(message)).split("\n")):
+        begin: list[str | Coloured] = [] if number else [Coloured("error:", "red"), " "]
+        before, fix, after = line.partition("fix: ")
+        if fix and not before.strip():
+            note_line(*begin, before, Coloured("fix:", "green"), f" {after}")
+        else:
+            note_line(*begin, line)
+    note_line(f"  more: {as_called(f'nnkit explain {code}')}")
+
+
+def write_traceback(error: BaseException, stream: TextIO | None) -> None:
+    """An exception as Python writes it; later lines of a message are indented, so that none looks like ours."""
+    from traceback import format_exception
+
+    for part in format_exception(error):
+        for number, line in enumerate(part.rstrip("\n").split("\n")):
+            write_line(stream, "  " if number and not line.startswith("  ") else "", line)
+
+
+def make_debug_output_visible() -> None:
+    """Tracebacks and warnings, which only --debug shows, are written as all other output."""
+    import warnings
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        note_line(f"{filename}:{lineno}: {category.__name__}: {message}")
+
+    def thread(given: threading.ExceptHookArgs) -> None:
+        if given.exc_value is not None:
+            write_traceback(given.exc_value, sys.stderr)
+
+    def main(kind: type[BaseException], error: BaseException, trace: object) -> None:
+        write_traceback(error, sys.stderr)
+
+    sys.excepthook = main
+    threading.excepthook = thread
+    warnings.showwarning = show

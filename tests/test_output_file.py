@@ -139,6 +139,7 @@ OTHER_WRITERS = {
     "nnkit/serve/users.py": OF_THE_USER,
     "nnkit/serve/worker.py": OF_THE_USER,
     "nnkit/stages/report_stage.py": MADE_BY_THE_RUN,
+    "nnkit/terminal.py": "the null device",
     "nnkit/trust/own_builds.py": OF_THE_USER,
     "nnkit/verify/detection_pictures.py": MADE_BY_THE_RUN,
     "nnkit/verify/store.py": MADE_BY_THE_RUN,

@@ -16,7 +16,8 @@ from nnkit.cli import builds, installation, packages, recipes, service, tables
 from nnkit.cli.help_page import Commands
 from nnkit.cli.usage_errors import is_usage_error, usage_error
 from nnkit.errors import ExitCode, NnkitError
-from nnkit.failures import INTERRUPTED, Interrupts, fail, fail_unexpected
+from nnkit.failures import INTERRUPTED, Interrupts, fail, fail_unexpected, make_debug_output_visible
+from nnkit.terminal import flush, open_closed_outputs, print_line
 
 _WORDS = """From a trained network to a verified release for an NPU, from one recipe.
 
@@ -42,7 +43,7 @@ DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback on 
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"nnkit {__version__}")
+        print_line(f"nnkit {__version__}")
         raise typer.Exit
 
 
@@ -70,14 +71,17 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    if not debug:
+    open_closed_outputs()
+    if debug:
+        make_debug_output_visible()
+    else:
         import warnings
 
         warnings.simplefilter("ignore")  # libraries warn in their own words; what matters to users we say ourselves
     interrupts = Interrupts()
     try:
         code = app(args=arguments, standalone_mode=False, prog_name=_program(arguments))
-        sys.stdout.flush()
+        flush(sys.stdout)
     except NnkitError as error:
         if debug:
             raise
@@ -85,9 +89,9 @@ def main() -> None:
         fail(str(error), error.exit_code, error.code)
     except KeyboardInterrupt:
         fail(INTERRUPTED, ExitCode.INTERRUPTED, "NK130")
-    except BrokenPipeError:
-        sys.stderr.close()
-        raise SystemExit(ExitCode.OK) from None
+    except BrokenPipeError:  # of a page of help, which Typer writes
+        code = ExitCode.OK
+        flush(sys.stdout)
     except Exception as error:
         if debug:
             raise

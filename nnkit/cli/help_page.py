@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nnkit.errors import ExitCode
-from nnkit.terminal import in_colour
+from nnkit.terminal import in_colour, print_help
 
 Rows: TypeAlias = list[tuple[str, str]]
 
@@ -41,7 +41,7 @@ class GroupPage(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Without a command the page, where Typer would write an error's line below it."""
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
-            typer.echo(ctx.get_help())
+            print_help(ctx.get_help())
             raise typer.Exit(ExitCode.USER)
         return super().parse_args(ctx, args)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from nnkit.terminal import print_help
+
 
 def help_command(context: typer.Context, words: Sequence[str]) -> None:
     """Print the help of the command that `words` name, of all commands without any. Raises UsageError."""
@@ -18,4 +20,4 @@ def help_command(context: typer.Context, words: Sequence[str]) -> None:
 
             raise unknown_command(word, list(known))
         command = type(command)(known[word], info_name=word, parent=command)
-    typer.echo(command.get_help())
+    print_help(command.get_help())

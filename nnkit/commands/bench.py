@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.api.build_inputs import recipe_of
 from nnkit.builds import check_origin, open_build
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.errors import GateFailedError, ToolError, UsageError, UserFileError
+from nnkit.terminal import print_line
 
 if TYPE_CHECKING:
     from nnkit.boards.serial_line import SerialPort

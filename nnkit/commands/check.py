@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnkit.api.checking import check
 from nnkit.api.preparing import load
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.errors import NnkitError, SeveralError
 from nnkit.recipe import InvalidRecipeError
 from nnkit.recipe.deployment_loading import is_deployment
 from nnkit.recipe.fixes import apply_fixes
+from nnkit.terminal import note_line, print_line
 
 if TYPE_CHECKING:
     from nnkit.recipe.settings import Setting
@@ -83,7 +83,7 @@ def _fix(path: Path, settings: Sequence[Setting]) -> None:
         except InvalidRecipeError as error:
             fixes = apply_fixes(error.problems)
             for each in fixes:
-                sys.stderr.write(f"fixed {each}\n")
+                note_line(f"fixed {each}")
             if fixes:
                 continue
         return

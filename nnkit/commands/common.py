@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json as json_module
-import sys
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
 from nnkit.errors import NnkitError
-
-
-def print_line(text: str = "") -> None:
-    """One line of a result on stdout."""
-    sys.stdout.write(text + "\n")
+from nnkit.terminal import print_json_text
 
 
 def print_json(data: Any) -> None:
     """A result for machines on stdout. A number that is not finite, which JSON has not, becomes null."""
-    sys.stdout.write(json_module.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    print_json_text(json_module.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from nnkit.builds import computing_with, open_build
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.distance import Distance, distance
 from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.reading import is_broken_link
+from nnkit.terminal import note_line, print_line
 
 Row = tuple[str, Distance, str]
 """The name of a tensor, or of the layer that computes it; its distance, and what there is to say of it."""
@@ -64,7 +64,7 @@ def _builds(first: Path, second: Path, *, json: bool) -> list[Row]:
     for folder, values in ((first, comparison.only_first), (second, comparison.only_second)):
         if values:
             more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
-            sys.stderr.write(f"note: values of {folder} alone: {', '.join(values[:_NAMED])}{more}\n")
+            note_line(f"note: values of {folder} alone: {', '.join(values[:_NAMED])}{more}")
     if json:
         print_json(
             [
@@ -130,7 +130,7 @@ def _dumps(build: Path, second: Path | None, dumps: Path) -> list[Row]:
         )
     compared = compare(build, opened.program, dumps)
     for problem in compared.problems:
-        sys.stderr.write(f"note: {problem}\n")
+        note_line(f"note: {problem}")
     if not compared.tensors:
         raise UserFileError("no dump belongs to this build", where=str(dumps), remedy="compile this build's artifact")
     return [(tensor, apart, "") for tensor, apart in compared.tensors]

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.api.deploying import load_deployment_recipe
 from nnkit.build_status import RELEASED
-from nnkit.commands.common import byte_count, print_json, print_line
+from nnkit.commands.common import byte_count, print_json
 from nnkit.errors import GateFailedError, UnprovenError, UsageError
 from nnkit.report.html.words import milliseconds
 from nnkit.report.progress import Progress
+from nnkit.terminal import print_line
+from nnkit.visible import Visible, visible
 
 if TYPE_CHECKING:
     from nnkit.commands.run import RunOptions
@@ -28,7 +30,7 @@ def run_deployment_command(path: Path, options: RunOptions) -> None:
 
     began = time.perf_counter()
     build = _build(path, options.settings, options)
-    build.progress.stream.write(f"{build.recipe.name} for {build.key}: {', '.join(build.networks)}\n")
+    build.progress.line(f"{build.recipe.name} for {build.key}: {', '.join(build.networks)}")
     outcome = run_deployment(build, options.out)
     seconds = time.perf_counter() - began
     write_run_json(outcome.folder, next(iter(build.networks.values())), seconds)
@@ -194,4 +196,4 @@ def _why(report: Mapping[str, Any], folder: Path) -> str:
         for entry in report["verify"]["program_vs_artifact"]
         if entry["mismatches"]
     ]
-    return "\n  ".join(lines)
+    return Visible("\n  ".join(map(visible, lines)))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.api.build_inputs import load_samples
 from nnkit.builds import BuiltFolder, computing_with, open_build
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.errors import UserFileError
+from nnkit.terminal import print_line
 
 if TYPE_CHECKING:
     from nnkit.samples import Sample

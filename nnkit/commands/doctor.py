@@ -6,7 +6,8 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from nnkit import __version__
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
+from nnkit.terminal import print_line
 
 _PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxruntime", "onnxsim", "pillow", "pydantic")
 

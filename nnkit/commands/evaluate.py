@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.errors import UsageError
+from nnkit.terminal import print_line
 
 if TYPE_CHECKING:
     from nnkit.verify.features import Features

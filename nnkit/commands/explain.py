@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.did_you_mean import suggestion
 from nnkit.error_codes import ERROR_CODES
 from nnkit.errors import UsageError
 from nnkit.installation import as_called
+from nnkit.terminal import print_line
 
 
 def explain_command(code: str | None, *, json: bool) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nnkit.api.drafting import write_draft
-from nnkit.commands.common import print_line
 from nnkit.errors import UsageError
 from nnkit.installation import as_called
+from nnkit.terminal import print_line
 
 
 def init_command(

@@ -7,9 +7,10 @@ import re
 import shlex
 from pathlib import Path
 
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.errors import UsageError
 from nnkit.installation import as_called, pip_install
+from nnkit.terminal import print_line
 
 
 def new_command(name: str, out: Path, *, json: bool) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nnkit.commands.common import byte_count, print_json, print_line
+from nnkit.commands.common import byte_count, print_json
+from nnkit.terminal import print_line
 
 
 def build_command(build: Path, out: Path | None, *, json: bool) -> None:
@@ -109,7 +110,7 @@ def inspect_command(package: Path, *, json: bool) -> None:
     print_line(f"{manifest.name} {manifest.version} for {manifest.target}, made by nnkit {manifest.nnkit}")
     print_line(f"  status  {_status(manifest.status)}")
     for line in manifest.notes.splitlines():
-        print_line("  notes   " + "".join(c if c.isprintable() else "?" for c in line))
+        print_line(f"  notes   {line}")
     for title, tensors in (("input", manifest.inputs), ("output", manifest.outputs)):
         for tensor in tensors:
             print_line(f"  {title:<8}{_tensor(tensor)}")

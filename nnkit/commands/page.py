@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
+from nnkit.terminal import print_line
 
 
 def report_command(build: Path, *, json: bool) -> None:

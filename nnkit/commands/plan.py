@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.api.planning import plan_of, planned_builds
 from nnkit.api.preparing import load
-from nnkit.commands.common import byte_count, not_built, print_json, print_line
+from nnkit.commands.common import byte_count, not_built, print_json
 from nnkit.errors import NnkitError, raise_failed
+from nnkit.terminal import print_line
 
 if TYPE_CHECKING:
     from nnkit.api import Plan

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.did_you_mean import suggestion
 from nnkit.errors import UsageError
 from nnkit.rewrite import DEFAULT_RULES, Edit
 from nnkit.rewrite.catalogue import EDITS, OPTIONAL_RULES, available_rules
 from nnkit.rewrite.documentation import details_of, without_options
 from nnkit.rewrite.rule import AnyRule
+from nnkit.terminal import print_line, print_lines
 
 
 def rules_command(name: str | None, *, json: bool) -> None:
@@ -46,4 +47,4 @@ def rules_command(name: str | None, *, json: bool) -> None:
                     print_line(f"  {each['name']:<{width}}  {each['title']}")
     else:
         print_line(f"{name}: {told[0]['title']}")
-        print_line(told[0]["details"])
+        print_lines(told[0]["details"])

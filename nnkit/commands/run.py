@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 from nnkit.api.building import run_build
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.build_status import RELEASED
-from nnkit.commands.common import byte_count, not_built, print_json, print_line
+from nnkit.commands.common import byte_count, not_built, print_json
 from nnkit.errors import GateFailedError, InternalError, NnkitError, UnprovenError, raise_failed
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.failures import as_error
 from nnkit.report.advice import CLIPPED_SHARE, UNSEEN_FACTOR
 from nnkit.report.progress import Progress
 from nnkit.report.untried import KEPT_FORMATS
-from nnkit.terminal import Colour, in_colour
+from nnkit.terminal import Colour, Coloured, flush, note_line, print_line
 from nnkit.verify.gates import FLOAT_FAILS, GateResult, float_fails_alone
+from nnkit.visible import Visible, visible
 
 if TYPE_CHECKING:
     from nnkit.pipeline import Outcome
@@ -71,7 +72,7 @@ def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
             _run_one(recipes[0], options)
     except KeyboardInterrupt:
         if options.cache:
-            sys.stderr.write("  what is finished is kept in the cache: the same command goes on from there\n")
+            note_line("  what is finished is kept in the cache: the same command goes on from there")
         raise
 
 
@@ -82,7 +83,7 @@ def _run_one(path: Path, options: RunOptions) -> None:
     failed: dict[str, NnkitError] = {}
     bug: Exception | None = None
     for build in wanted:
-        build.progress.stream.write(f"{build.recipe.name} for {build.key}\n")
+        build.progress.line(f"{build.recipe.name} for {build.key}")
         try:
             outcome, seconds = run_build(build, options.out)
         except Exception as error:
@@ -101,7 +102,7 @@ def _run_one(path: Path, options: RunOptions) -> None:
             failed[build.key] = error_of_build
     if options.json:
         print_json(results[0] if len(wanted) == 1 else results)
-        sys.stdout.flush()
+        flush(sys.stdout)
     raise_failed(failed, len(wanted), bug)
 
 
@@ -157,7 +158,7 @@ def unproven_text(outcome: Outcome) -> str:
     lines += [f"{entry['how']}: not run: {entry['reason']}" for entry in verdicts]
     if not verdicts:
         lines.append("the target has no runner")
-    return "\n  ".join(lines)
+    return Visible("\n  ".join(map(visible, lines)))
 
 
 def failure_text(build: Build, outcome: Outcome) -> str:
@@ -182,7 +183,7 @@ def failure_text(build: Build, outcome: Outcome) -> str:
     rest = not_tried(build, report)
     if rest is not None:
         lines.append(f"not tried: {rest}")
-    return "\n  ".join(lines)
+    return Visible("\n  ".join(map(visible, lines)))
 
 
 def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
@@ -191,8 +192,7 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
     verify = report["verify"]
     floats = verify["float_vs_program"]
     colour: Colour = "green" if report["status"] == "ok" else "yellow" if report["status"] == "unproven" else "red"
-    status = in_colour(report["status"], colour, sys.stdout)
-    print_line(f"{report['recipe']} for {report['target']}: {status}")
+    print_line(f"{report['recipe']} for {report['target']}: ", Coloured(report["status"], colour))
     for name, use in report["memory"].items():
         share = f"{use['peak_bytes'] / use['capacity_bytes']:.1%}" if use["capacity_bytes"] else "-"
         proof = "optimal" if use["proven_optimal"] else f"lower bound {byte_count(use['lower_bound_bytes'])}"
@@ -216,7 +216,7 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
             "flatter; name others in verify.images"
         )
     for doubt in report["doubts"]:
-        print_line(f"  {in_colour('doubt', 'yellow', sys.stdout)}    {doubt}")
+        print_line("  ", Coloured("doubt", "yellow"), f"    {doubt}")
     for metric in task.get("metrics", ()):
         beside = "" if metric["float"] is None else f" (float {metric['float']:.4f})"
         measured = "-" if metric["program"] is None else f"{metric['program']:.4f}"
@@ -250,8 +250,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
             line += f"; {cycles:,} cycles ({report['macs'] / cycles:.2f} MAC per cycle)"
         print_line(line)
     for gate in map(GateResult.from_json, verify["gates"]):
-        verdict = "passed" if gate.passed else in_colour("FAILED", "red", sys.stdout)
-        print_line(f"  gate     {gate.name} {gate.in_words}, {limit_in_words(gate.name, gate.limit)}: {verdict}")
+        verdict = "passed" if gate.passed else Coloured("FAILED", "red")
+        print_line(f"  gate     {gate.name} {gate.in_words}, {limit_in_words(gate.name, gate.limit)}: ", verdict)
     unproven = [layer for layer in report["layers"] if layer["proof"] == "pinned_unproven"]
     if unproven:
         wraps = sum(layer.get("observed", {}).get("wraps", 0) for layer in unproven)

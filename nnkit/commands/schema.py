@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from nnkit.commands.common import print_json
+from nnkit.terminal import note_line
 
 
 def schema_command() -> None:
@@ -14,7 +13,7 @@ def schema_command() -> None:
 
     targets, broken = working_targets()
     for reason in broken.values():
-        sys.stderr.write(f"left out: {reason}\n")
+        note_line(f"left out: {reason}")
     print_json(recipe_json_schema({name: target.options for name, target in targets.items()}))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from nnkit.errors import UsageError
 from nnkit.executors import ExecutorChoice, check_choice
 from nnkit.installation import install_command
+from nnkit.terminal import flush, print_line
 
 if TYPE_CHECKING:
     import uvicorn
@@ -86,10 +87,10 @@ def serve_command(given: ServeArguments) -> None:
         app = make_app(options)
         port = listening.getsockname()[1]
         shown = f"[{given.host}]" if ":" in given.host else given.host
-        sys.stdout.write(f"nnkit serves http://{shown}:{port} (jobs in {folder})\n")
+        print_line(f"nnkit serves http://{shown}:{port} (jobs in {folder})")
         if given.tokens is not None:
-            sys.stdout.write(f"tokens: {given.tokens}\n")
-        sys.stdout.flush()
+            print_line(f"tokens: {given.tokens}")
+        flush(sys.stdout)
         config = uvicorn.Config(
             app,
             log_level="warning",

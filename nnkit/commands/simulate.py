@@ -7,8 +7,9 @@ from pathlib import Path
 from nnkit.api.build_inputs import given_by_name
 from nnkit.api.simulating import only_output, value_of
 from nnkit.builds import computing_with, open_build
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.output_file import new_file
+from nnkit.terminal import print_line
 
 
 def simulate_command(

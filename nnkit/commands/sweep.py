@@ -19,7 +19,7 @@ from nnkit.api.building import run_build
 from nnkit.api.preparing import builds, load
 from nnkit.api.sweeping import load_sweep
 from nnkit.build_status import exit_code
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.commands.run import RunOptions, failure_text, float_fails, switches, unproven_text
 from nnkit.commands.standing_rows import standing_rows
 from nnkit.commands.sweep_table import SweepTable
@@ -33,7 +33,9 @@ from nnkit.recipe.grid import Point
 from nnkit.recipe.settings import Setting
 from nnkit.report.journal import Journal
 from nnkit.report.progress import Progress
+from nnkit.terminal import flush, print_line, write_lines
 from nnkit.verify.gates import FLOAT_FAILS
+from nnkit.visible import Visible
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,12 @@ def sweep(asked: Jobs, options: RunOptions) -> None:
         standing = standing_rows(asked.left_out, options.out, folder)
         table = SweepTable(folder, ", ".join(names), jobs, options.out, executor.dashboard, standing)
         progress.say_dashboard(executor.dashboard)
-        progress.stream.write(f"  {len(jobs)} builds; follow them in {table.page}\n")
+        progress.line(f"  {len(jobs)} builds; follow them in {table.page}")
         done = _run(executor, jobs, options, table, progress)
-    progress.stream.write(f"  table        {table.csv}, {table.page}\n")
+    progress.line(f"  table        {table.csv}, {table.page}")
     if options.json:
         print_json([_as_json(result) for result in done])
-        sys.stdout.flush()
+        flush(sys.stdout)
     else:
         _print(done)
     failed = [result for result in done if result.error]
@@ -149,9 +151,9 @@ def _run(
             results[index] = result
             table.set(index, result.status, result.seconds, result.report, result.error)
             step.advance()
-            progress.stream.write(f"  {result.status:<12} {jobs[index].recipe} for {jobs[index].key}\n")
+            progress.line(f"  {result.status:<12} {jobs[index].recipe} for {jobs[index].key}")
             if options.verbose or result.error:
-                progress.stream.write(result.log)
+                write_lines(progress.stream, Visible(result.log.rstrip("\n")))
     return [result for result in results if result is not None]
 
 

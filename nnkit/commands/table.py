@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.errors import UsageError, UserFileError
 from nnkit.output_file import write_output
+from nnkit.terminal import print_line
 
 if TYPE_CHECKING:
     from nnkit.builds import BuiltFolder

@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nnkit.commands.common import byte_count, print_json, print_line
+from nnkit.commands.common import byte_count, print_json
+from nnkit.terminal import print_line
 
 if TYPE_CHECKING:
     from nnkit.target.operators import Taken

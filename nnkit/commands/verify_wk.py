@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.builds import open_build
-from nnkit.commands.common import print_json, print_line
+from nnkit.commands.common import print_json
 from nnkit.errors import GateFailedError, UsageError
+from nnkit.terminal import note_line, print_line
 
 if TYPE_CHECKING:
     from nnkit.target import CompiledComparison
@@ -37,7 +37,7 @@ def verify_wk_command(build: Path, compiled: Path, *, json: bool) -> None:
         )
     comparison = compare(build, opened.program, compiled)
     for note in comparison.notes:
-        sys.stderr.write(f"note: {note}\n")
+        note_line(f"note: {note}")
     if json:
         print_json(comparison.as_json())
     else:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nnkit.errors import NnkitError
 from nnkit.failures import write_error
+from nnkit.terminal import flush, note_line
 
 _LOOK_SECONDS = 0.3
 
@@ -22,13 +23,13 @@ def watch(recipe: Path, action: Callable[[], None]) -> None:
         before = _marks(files)
         try:
             action()
-            sys.stdout.flush()
+            flush(sys.stdout)
         except NnkitError as error:
-            sys.stdout.flush()
+            flush(sys.stdout)
             write_error(str(error), error.code)
         files = _files(recipe)
-        sys.stderr.write(f"watching {len(files)} {'file' if len(files) == 1 else 'files'}; Ctrl-C ends\n")
-        sys.stderr.flush()
+        note_line(f"watching {len(files)} {'file' if len(files) == 1 else 'files'}; Ctrl-C ends")
+        flush(sys.stderr)
         _wait_for_a_change(files, before)
 
 

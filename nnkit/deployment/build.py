@@ -117,11 +117,11 @@ def run_deployment(build: DeploymentBuild, out: Path) -> DeploymentOutcome:
         for name, each in prepared.items():
             folder = staged.folder / "networks" / name
             folder.mkdir(parents=True)
-            build.progress.stream.write(f"{name}: placed and written\n")
+            build.progress.line(f"{name}: placed and written")
             with within_what_is_left(name):
                 finished[name] = finish(each, folder)
             _page(each.build, folder)
-        build.progress.stream.write(f"{build.recipe.name}: all together\n")
+        build.progress.line(f"{build.recipe.name}: all together")
         deployed = _joined(build, prepared, {name: each.plan for name, each in finished.items()}, stages)
         artifact = staged.folder / "artifact"
         artifact.mkdir()
@@ -166,7 +166,7 @@ def _prepared(build: DeploymentBuild) -> tuple[dict[str, Prepared], FaceMatchSta
     """The networks' programs, and their builds with the memory that is left to each."""
     prepared = {}
     for name, network in build.networks.items():
-        build.progress.stream.write(f"{name}\n")
+        build.progress.line(f"{name}")
         prepared[name] = prepare(network)
     stages = _stages_of(build, {name: each.program for name, each in prepared.items()})
     for name, each in prepared.items():

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnkit.errors import LayersNotTakenError, ModelError
+from nnkit.visible import visible
 
 _OWN = re.compile(r"'[^']*'|[0-9][0-9,.]*")
 """What reasons of the same kind differ in: names and numbers."""
@@ -79,7 +80,7 @@ def refusal_lines(refusals: Sequence[Refusal]) -> str:
         first, names = alike[0], folded_names([each.layer for each in alike], _NAMED if equal else 1)
         reason = first.reason if equal else f"{first.reason}, and the like"
         lines.append(str(Refusal(names, first.op, reason, first.remedy)))
-    return "".join(f"\n  {line}" for line in lines)
+    return "".join(f"\n  {visible(line)}" for line in lines)
 
 
 def folded_names(names: Sequence[str], most: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nnkit.errors import RecipeError
+from nnkit.visible import Visible, visible, visible_reason
 
 KeyPath = tuple[str | int, ...]
 """The way to a value from the root of a recipe: mapping keys and list indices."""
@@ -45,8 +46,8 @@ class Problem:
     answer: str = ""
 
     def __str__(self) -> str:
-        remedy = f"\n    fix: {self.remedy}" if self.remedy else ""
-        return f"{self.where}: {self.reason}{remedy}"
+        remedy = f"\n    fix: {visible_reason(self.remedy)}" if self.remedy else ""
+        return Visible(f"{visible(self.where)}: {visible_reason(self.reason)}{remedy}")
 
 
 def in_order(placed: Iterable[tuple[Place, Problem]], file: str) -> list[Problem]:
@@ -77,7 +78,7 @@ class InvalidRecipeError(RecipeError):
         lines = "".join(f"\n  {problem}" for problem in self.problems[:MAX_SHOWN])
         more = len(self.problems) - MAX_SHOWN
         rest = f"\n  ... and {more} more" if more > 0 else ""
-        super().__init__(f"{len(self.problems)} problems in the recipe{lines}{rest}", where=file)
+        super().__init__(Visible(f"{len(self.problems)} problems in the recipe{lines}{rest}"), where=file)
 
 
 def shown(text: str, limit: int = 60) -> str:

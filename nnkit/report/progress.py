@@ -12,6 +12,8 @@ from typing import Literal, TextIO, TypeAlias
 
 from nnkit.installation import install_command
 from nnkit.report.journal import Journal, StageEvent, StageState
+from nnkit.terminal import flush, write_line
+from nnkit.visible import visible
 
 StageEnd: TypeAlias = Literal["done", "cached", "failed", "interrupted"]
 _SAY_SECONDS = 10.0
@@ -34,7 +36,7 @@ class Progress:
 
     quiet: bool = False
     verbose: bool = False
-    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    stream: TextIO | None = field(default_factory=lambda: sys.stderr)
     timings: list[StageTiming] = field(default_factory=list)
     journal: Journal | None = None
 
@@ -50,16 +52,21 @@ class Progress:
             raise
         step.stop("cached" if step.cached else "done")
 
+    def line(self, text: str) -> None:
+        """A line for every reader."""
+        write_line(self.stream, text)
+        flush(self.stream)
+
     def note(self, text: str) -> None:
         """A line for readers who asked for more (`-v`)."""
         if self.verbose and not self.quiet:
-            self.stream.write(f"    {text}\n")
+            self.line(f"    {text}")
 
     def say_dashboard(self, address: str | None) -> None:
         """Where a browser sees what a cluster does; None says nothing. Dask draws it by bokeh alone."""
         if address is not None and not self.quiet:
             needs = "" if find_spec("bokeh") else f" (needs bokeh: {install_command('dask')})"
-            self.stream.write(f"  dashboard of Dask: {address}{needs}\n")
+            self.line(f"  dashboard of Dask: {address}{needs}")
 
 
 class Step:
@@ -80,21 +87,21 @@ class Step:
         self._began = self._said = time.perf_counter()
         if self._progress.journal is not None:
             self._progress.journal.add(StageEvent(self._name, "running"))
-        if self._progress.quiet or not self._progress.stream.isatty():
+        if self._progress.quiet or self._progress.stream is None or not self._progress.stream.isatty():
             return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        columns = [SpinnerColumn(), TextColumn("{task.description}")]
-        rate = TextColumn("{task.fields[rate]}")
+        columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
+        rate = TextColumn("{task.fields[rate]}", markup=False)
         extra = [BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn()] if self._total else []
         bar = Bar(*columns, *extra, console=Console(file=self._progress.stream), transient=True)
-        task = bar.add_task(self._name, total=self._total, rate="")
+        task = bar.add_task(visible(self._name), total=self._total, rate="")
         bar.start()
         self._stop_live = bar.stop
         self._advance_live = lambda count: bar.update(task, advance=count, rate=f"{self._rate():.1f}/s")
-        self._describe_live = lambda text: bar.update(task, description=text)
+        self._describe_live = lambda text: bar.update(task, description=visible(text))
 
     def advance(self, count: int = 1) -> None:
         """Count work done. Where there is no live bar, long work says every while how far it is."""
@@ -104,10 +111,8 @@ class Step:
         elif self._total and not self._progress.quiet and time.perf_counter() - self._said >= _SAY_SECONDS:
             self._said = time.perf_counter()
             left = (self._total - self._done) / max(self._rate(), 1e-9)
-            self._progress.stream.write(
-                f"  {self._name:<12} {self._done} of {self._total}, {self._rate():.1f}/s, {left:.0f} s left\n"
-            )
-            self._progress.stream.flush()
+            done = f"{self._done} of {self._total}, {self._rate():.1f}/s, {left:.0f} s left"
+            self._progress.line(f"  {self._name:<12} {done}")
 
     def skip(self, count: int) -> None:
         """Count work that is done already, by a run before: it says nothing of the rate."""
@@ -129,8 +134,7 @@ class Step:
             self._describe_live(f"{self._name}: {text}")
         elif not self._progress.quiet and time.perf_counter() - self._said >= _SAY_SECONDS:
             self._said = time.perf_counter()
-            self._progress.stream.write(f"  {self._name:<12} {text}\n")
-            self._progress.stream.flush()
+            self._progress.line(f"  {self._name:<12} {text}")
 
     def round(self, number: int, rounds: int) -> None:
         """The round that begins, from 1; from the second on with the time left, as rounds take about as long."""
@@ -151,5 +155,4 @@ class Step:
         mark = {"done": f"{seconds:6.2f} s", "failed": "FAILED"}.get(end, end)
         detail = f"  {self.detail}" if self.detail and end in ("done", "cached") else ""
         gap = max(1, _COLUMNS - len(self._name) - len(mark))  # a long name takes from the gap, the marks stay in line
-        self._progress.stream.write(f"  {self._name}{' ' * gap}{mark}{detail}\n")
-        self._progress.stream.flush()
+        self._progress.line(f"  {self._name}{' ' * gap}{mark}{detail}")

@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from pydantic import TypeAdapter
 
 from nnkit.errors import UsageError, cannot_be_written
 from nnkit.report.journal import Journal
+from nnkit.terminal import note_line
 
 try:
     import fcntl
@@ -164,7 +164,7 @@ class Store:
                 aside = aside.with_name(f"{aside.name}.{secrets.token_hex(4)}")
             path.parent.rename(aside)
             reason = str(error).splitlines()[0]
-            sys.stderr.write(f"warning: {path} is no job of this version ({reason}): it is set aside as {aside}\n")
+            note_line(f"warning: {path} is no job of this version ({reason}): it is set aside as {aside}")
             return
         if record.state == "running" and record.begun >= _MOST_BEGUN:
             record = replace(record, state="failed", error=_BEGUN_TOO_OFTEN)

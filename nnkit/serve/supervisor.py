@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import threading
 import time
-import traceback
 from typing import Any
 
 from nnkit.children.start import EVERYTHING, python_child, start
 from nnkit.errors import NnkitError
+from nnkit.failures import write_traceback
 from nnkit.keeper import keep
 from nnkit.serve.limits import ServeOptions
 from nnkit.serve.processes import JobProcesses
@@ -131,7 +132,7 @@ def _not_run(error: Exception) -> str:
         return f"the server could not run it: {error}"
     if isinstance(error, OSError):
         return f"the server could not run it: {error.strerror or error}"
-    traceback.print_exception(error)
+    write_traceback(error, sys.stderr)
     return f"a bug in nnkit: {type(error).__name__}: {error}"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from nnkit.api.preparing import Switches, builds
 from nnkit.build_status import RELEASED
 from nnkit.errors import NnkitError, UsageError
 from nnkit.executors import ExecutorChoice
+from nnkit.failures import write_traceback
 from nnkit.importers.external_data import MissingDataError
 from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX
 from nnkit.report.progress import Progress
@@ -59,7 +59,7 @@ def work(folder: JobFolder) -> dict[str, Any]:
     wanted = [order.target] if order.target and order.target in recipe.targets else []
     statuses: list[str] = []
     for build in builds(recipe, wanted, progress, Switches(executor=choice)):
-        progress.stream.write(f"{recipe.name} for {build.key}\n")
+        progress.line(f"{recipe.name} for {build.key}")
         outcome, _ = run_build(build, folder.out)
         statuses.append(outcome.status)
     return {"status": max(statuses, key=_WORST_LAST.index), "released": all(s in RELEASED for s in statuses)}
@@ -117,7 +117,7 @@ def _failure(error: Exception) -> tuple[dict[str, Any], int]:
         return {"error": f"{error.model.name} keeps its weights in {files}: {send}"}, int(error.exit_code)
     if isinstance(error, NnkitError):
         return {"error": str(error)}, int(error.exit_code)
-    traceback.print_exception(error)
+    write_traceback(error, sys.stderr)
     return {"error": f"a bug in nnkit: {type(error).__name__}: {error}"}, 70
 
 
