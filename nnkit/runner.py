@@ -91,6 +91,21 @@ class Runner(Protocol):
 
 
 @runtime_checkable
+class MeasuresCode(Protocol):
+    """A board whose compiler tells how large the code is, without running it."""
+
+    @property
+    def name(self) -> str:
+        """The board's."""
+
+    def without_compiler(self) -> str | None:
+        """None where the compiler is installed, otherwise what is missing and how to get it."""
+
+    def code_bytes(self, artifact: Path) -> int:
+        """Bytes of instructions and constants, without weights. Raises ToolError where the compiler fails."""
+
+
+@runtime_checkable
 class LayerRunner(Runner, Protocol):
     """A bounded runner whose layers are each compared on the runner's own inputs of that layer.
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.api.results import BuildResult, result_of
-from nnkit.errors import NnkitError, cannot_be_written, raise_failed
+from nnkit.errors import NnkitError, ToolError, cannot_be_written, raise_failed
 from nnkit.recipe.model_formats import is_network
 from nnkit.report.progress import Progress
+from nnkit.runner import MeasuresCode
 
 if TYPE_CHECKING:
     from nnkit.pipeline import Outcome
@@ -68,12 +69,26 @@ def run_build(build: Build, out: Path) -> tuple[Outcome, float]:
     for note in build.cache.notes:
         build.progress.note(note)
     seconds = time.perf_counter() - began
-    write_run_json(outcome.folder, build, seconds)
+    write_run_json(outcome.folder, build, seconds, _code_bytes(build, outcome.folder))
     return outcome, seconds
 
 
-def write_run_json(folder: Path, build: Any, seconds: float) -> None:
-    """`run.json`: timings, cache hits, host, and this user's mark; the only file that differs between two runs."""
+def _code_bytes(build: Build, folder: Path) -> dict[str, int]:
+    """Bytes of code without weights by board: of the first one whose compiler is installed; empty without any."""
+    for board in build.target.boards(build.options):
+        if isinstance(board, MeasuresCode) and board.without_compiler() is None:
+            try:
+                return {board.name: board.code_bytes(folder / "artifact")}
+            except ToolError as error:
+                build.progress.note(f"the code was not measured for {board.name}: {error.reason}")
+    return {}
+
+
+def write_run_json(folder: Path, build: Any, seconds: float, code: Mapping[str, int] | None = None) -> None:
+    """`run.json`: timings, cache hits, host, and this user's mark; the only file that differs between two runs.
+
+    code: bytes of code by board, as this machine's cross compiler makes it.
+    """
     import platform
 
     from nnkit.report.build import write_json
@@ -86,6 +101,7 @@ def write_run_json(folder: Path, build: Any, seconds: float) -> None:
         ],
         "notes": list(build.cache.notes),
         "host": {"system": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
+        **({"code_bytes": code} if code else {}),
         "tools": {tool.name: tool.version for tool in build.target.tools() if tool.found},
         "made_here": mark_of_report(folder),
     }

@@ -60,7 +60,7 @@ def plan_of(build: Build) -> Plan:
         for op in program.ops
     )
     memory = {
-        name: MemoryUse(use.capacity_bytes, use.peak_bytes, use.lower_bound_bytes, use.proven_optimal)
+        name: MemoryUse(use.capacity_bytes, use.peak_bytes, use.lower_bound_bytes, use.proven_optimal, use.limited)
         for name, use in planned.plan.regions.items()
     }
     data = _as_json(build.key, planned) | {"estimates": dict(estimates)}

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """One memory region. lower_bound_bytes: no plan whatever can do with less."""
+    """One memory region. lower_bound_bytes: no plan whatever can do with less.
+
+    limited: whether the capacity is a limit, of the chip or the recipe; else it is what the region holds.
+    """
 
     capacity_bytes: int
     peak_bytes: int
     lower_bound_bytes: int
     proven_optimal: bool
+    limited: bool = True
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,8 @@ def inspect_command(package: Path, *, json: bool) -> None:
         for tensor in tensors:
             print_line(f"  {title:<8}{_tensor(tensor)}")
     for region, use in manifest.memory.items():
-        print_line(f"  {region:<8}{_bytes(use, 'peak_bytes')} of {_bytes(use, 'capacity_bytes')}")
+        of = "" if _field(use, "limited") is False else f" of {_bytes(use, 'capacity_bytes')}"
+        print_line(f"  {region:<8}{_bytes(use, 'peak_bytes')}{of}")
     cosine = _field(manifest.accuracy.get("float_vs_program"), "cosine")
     if isinstance(cosine, int | float):
         print_line(f"  cosine  {cosine:.6f} against float")

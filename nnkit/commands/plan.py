@@ -101,7 +101,8 @@ def _print(plan: Plan, *, verbose: bool) -> None:
     width = max(4, *(len(name) + 1 for name in plan.memory)) if plan.memory else 4
     for name, use in plan.memory.items():
         proof = "optimal" if use.proven_optimal else f"lower bound {byte_count(use.lower_bound_bytes)}"
-        print_line(f"  {name:<{width}}{byte_count(use.peak_bytes)} of {byte_count(use.capacity_bytes)} ({proof})")
+        of = f" of {byte_count(use.capacity_bytes)}" if use.limited else ""
+        print_line(f"  {name:<{width}}{byte_count(use.peak_bytes)}{of} ({proof})")
     weights = f"weights {byte_count(plan.weight_bytes)}, " if plan.weight_bytes else ""
     print_line(f"  {weights}planner {plan.data['plan']['planner']}")
     if "line" in estimates:

@@ -15,6 +15,7 @@ from nnkit.commands.common import byte_count, not_built, print_json
 from nnkit.errors import GateFailedError, InternalError, NnkitError, UnprovenError, raise_failed
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.failures import as_error
+from nnkit.reading import read_json_object
 from nnkit.report.advice import CLIPPED_SHARE, UNSEEN_FACTOR
 from nnkit.report.progress import Progress
 from nnkit.report.untried import KEPT_FORMATS
@@ -194,11 +195,13 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
     colour: Colour = "green" if report["status"] == "ok" else "yellow" if report["status"] == "unproven" else "red"
     print_line(f"{report['recipe']} for {report['target']}: ", Coloured(report["status"], colour))
     for name, use in report["memory"].items():
-        share = f"{use['peak_bytes'] / use['capacity_bytes']:.1%}" if use["capacity_bytes"] else "-"
         proof = "optimal" if use["proven_optimal"] else f"lower bound {byte_count(use['lower_bound_bytes'])}"
-        print_line(
-            f"  {name:<9}{byte_count(use['peak_bytes'])} of {byte_count(use['capacity_bytes'])} ({share}, {proof})"
-        )
+        if name == "arena" and "smallest_arena_bytes" in report.get("details", {}):
+            proof += " for whole layers"
+        peak, capacity = use["peak_bytes"], use["capacity_bytes"]
+        of = f" of {byte_count(capacity)}" if use.get("limited", True) else ""
+        share = f"{peak / capacity:.1%}, " if of and capacity else ""
+        print_line(f"  {name:<9}{byte_count(peak)}{of} ({share}{proof})")
     sqnr = "-" if floats["sqnr_db"] is None else f"{floats['sqnr_db']:.1f} dB"
     sqnr = "exact" if floats["max_abs"] == 0.0 else sqnr
     task = verify.get("task", {})
@@ -223,7 +226,7 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         print_line(f"  task     {metric['name']} {measured}{beside}")
     for text in _quantisation_lines(report):
         print_line(f"  {text}")
-    for line in report.get("details", {}).get("summary", ()):
+    for line in (*_flash_lines(report, folder), *report.get("details", {}).get("summary", ())):
         print_line(f"  {line}")
     search = report.get("mixed_precision")
     if search is not None:
@@ -263,6 +266,20 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
     if met:
         print_line(met)
     print_line(f"  build    {folder} ({seconds:.1f} s)")
+
+
+def _flash_lines(report: dict[str, Any], folder: Path) -> list[str]:
+    """Flash of a microcontroller: weights, and code where this machine's cross compiler has measured it."""
+    weights = report.get("details", {}).get("flash_bytes")
+    if weights is None:
+        return []
+    code = read_json_object(folder / "run.json", what="run.json", remedy="run again").get("code_bytes", {})
+    if not code:
+        return [f"flash    {weights:,} B of weights, and the code: `nnkit bench` measures it"]
+    return [
+        f"flash    {weights:,} B of weights + {size:,} B of code on {board} = {weights + size:,} B"
+        for board, size in code.items()
+    ]
 
 
 def _quantisation_lines(report: dict[str, Any]) -> list[str]:

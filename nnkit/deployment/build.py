@@ -208,9 +208,7 @@ def _joined(
     parts = tuple(_part(each.build, name, each.program) for name, each in prepared.items())
     with build.progress.stage("plan") as step:
         joint = build.deployer.join(parts, plans, stages, build.options)
-        step.detail = ", ".join(
-            f"{name} {use.peak_bytes:,} of {use.capacity_bytes:,} B" for name, use in joint.plan.regions.items()
-        )
+        step.detail = ", ".join(f"{name} {use.in_words}" for name, use in joint.plan.regions.items())
     return Deployed(build.recipe.name, parts, stages, joint)
 
 

@@ -44,7 +44,7 @@ def memory_map_svg(plan: MemoryPlan, region: str) -> str:
     """
     use = plan.regions[region]
     title = (
-        f"{region}: {use.peak_bytes:,} of {use.capacity_bytes:,} bytes"
+        f"{region}: {use.peak_bytes:,}{f' of {use.capacity_bytes:,}' if use.limited else ''} bytes"
         f"{_proof(use.peak_bytes, use.lower_bound_bytes, use.proven_optimal)}"
     )
     return _picture(title, _boxes(plan, region), [step.op for step in plan.steps], use.peak_bytes, use.capacity_bytes)

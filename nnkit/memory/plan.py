@@ -89,12 +89,21 @@ class Overlap:
 
 @dataclass(frozen=True)
 class RegionUse:
-    """What a region's plan comes to. `proven_optimal`: peak equals the lower bound, or a search was exhausted."""
+    """What a region's plan comes to. `proven_optimal`: peak equals the lower bound, or a search was exhausted.
+
+    limited: whether the capacity is a limit, of the chip or the recipe; else the region is as large as what it holds.
+    """
 
     capacity_bytes: int
     peak_bytes: int
     lower_bound_bytes: int
     proven_optimal: bool
+    limited: bool = True
+
+    @property
+    def in_words(self) -> str:
+        """The peak, of the capacity where that is a limit."""
+        return f"{self.peak_bytes:,}{f' of {self.capacity_bytes:,}' if self.limited else ''} B"
 
 
 @dataclass(frozen=True)

@@ -270,7 +270,8 @@ def _beside_all(report: Mapping[str, Any], inputs: list[str]) -> str:
 
 def _memory(report: Mapping[str, Any]) -> Iterator[Advice]:
     for name, use in report["memory"].items():
-        full = use["peak_bytes"] / use["capacity_bytes"] if use["capacity_bytes"] else 0.0
+        limited = use["capacity_bytes"] and use.get("limited", True)
+        full = use["peak_bytes"] / use["capacity_bytes"] if limited else 0.0
         if _FULL < full < 1.0:
             free = use["capacity_bytes"] - use["peak_bytes"]
             yield Advice(

@@ -42,7 +42,8 @@ def file_entry(content: bytes) -> dict[str, Any]:
 class Reported:
     """What a report is made of.
 
-    target: key of the build in the recipe's `targets`. segments: in order of execution. notes: the importer's.
+    target: key of the build in the recipe's `targets`. machine: chip or processor, and what runs the layers.
+    segments: in order of execution. notes: the importer's.
     stages: the networks and the program beside the report, by file name: commands on a build hold them to it.
     details: what the report says of this target alone. seen_by_calibration: how many of the verification inputs.
     tools: versions by name. mixed_precision: of `hp: auto`.
@@ -69,6 +70,7 @@ class Reported:
     tools: Mapping[str, str]
     details: Mapping[str, Any]
     seen_by_calibration: int
+    machine: Mapping[str, str] = field(default_factory=dict)
     task: TaskScore | None = None
     mixed_precision: Mapping[str, Any] | None = None
     pictures: Mapping[int, str] = field(default_factory=dict)
@@ -84,6 +86,7 @@ def build_report(build: Reported) -> dict[str, Any]:
         "recipe_file": build.recipe_file,
         **({"settings": list(build.settings)} if build.settings else {}),
         "target": build.target,
+        **({"machine": build.machine} if build.machine else {}),
         "status": build.status,
         "notes": list(build.notes),
         "quantization_notes": list(program.notes),
@@ -95,6 +98,7 @@ def build_report(build: Reported) -> dict[str, Any]:
                 "peak_bytes": use.peak_bytes,
                 "lower_bound_bytes": use.lower_bound_bytes,
                 "proven_optimal": use.proven_optimal,
+                **({} if use.limited else {"limited": False}),
             }
             for name, use in plan.regions.items()
         },

@@ -127,9 +127,7 @@ def plan(build: Build, settled: Settled, program: Program) -> MemoryPlan:
                 where=build.recipe.name,
                 remedy="this is a mistake of the target's plugin: report it to who provides it",
             ) from error
-        step.detail = ", ".join(
-            f"{name} {use.peak_bytes:,} of {use.capacity_bytes:,} B" for name, use in made.regions.items()
-        )
+        step.detail = ", ".join(f"{name} {use.in_words}" for name, use in made.regions.items())
         return made
 
 

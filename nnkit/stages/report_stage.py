@@ -83,6 +83,7 @@ def _measured(
             recipe_file=Path(build.recipe.file).name,
             settings=build.recipe.settings,
             target=build.key,
+            machine=_machine(build),
             status=verdict.status,
             program=deployment.program,
             plan=deployment.plan,
@@ -105,6 +106,11 @@ def _measured(
             drawn=verdict.drawn,
         )
     )
+
+
+def _machine(build: Build) -> dict[str, str]:
+    machine = build.target.machine(build.options)
+    return {"name": machine.name, "layers_run_on": machine.unit}
 
 
 def _judge(build: Build, outcome: Outcome, data: dict[str, Any], shown: Shown) -> None:
@@ -139,6 +145,7 @@ def _page(outcome: Outcome, shown: Shown) -> dict[str, Any]:
         "segments": list(shown.segments),
         "memories": [asdict(memory) for memory in shown.memories],
         "timelines": [asdict(timeline) for timeline in shown.timelines],
+        **({"proofs": dict(shown.proofs)} if shown.proofs else {}),
     }
 
 

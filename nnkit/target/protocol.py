@@ -42,12 +42,14 @@ class Machine:
     """The hardware: its memory regions (names in lower case) and what the docs say of it.
 
     clock_hz: at which counted instructions become an estimate of time, one a cycle; None: no such estimate.
+    unit: what runs the layers that are not tagged `_cpu`: "NPU", or "CPU" where there is no such unit.
     """
 
     name: str
     regions: tuple[Region, ...]
     description: str = ""
     clock_hz: int | None = None
+    unit: str = "NPU"
 
     def region(self, name: str) -> Region:
         """A region by name. Raises KeyError."""

@@ -54,6 +54,7 @@ class Shown:
 
     tried: what the build measured beside itself. layer_times: by layer; what counted instructions do not tell.
     segments: what each segment of the report is, in its order; empty where the target has no words for it.
+    proofs: by memory region, what is known of smaller plans, where that is more than the plan's own bound.
     """
 
     speed: tuple[Speed, ...] = ()
@@ -63,3 +64,4 @@ class Shown:
     tried: tuple[TriedLayers, ...] = ()
     layer_times: Mapping[str, LayerTime] = field(default_factory=dict)
     segments: tuple[str, ...] = ()
+    proofs: Mapping[str, str] = field(default_factory=dict)

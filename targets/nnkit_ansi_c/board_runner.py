@@ -10,6 +10,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from nnkit.boards import Board, Firmware
+from nnkit.boards.tools import missing_tools
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.owned_folder import temporary_folder
 from nnkit.program import Program
@@ -53,6 +54,16 @@ class BoardRunner:
     def missing(self) -> str | None:
         """None when cross compiler and emulator are there, otherwise what to install."""
         return self.board.missing()
+
+    def without_compiler(self) -> str | None:
+        """None when the cross compiler is there, otherwise what to install."""
+        return missing_tools((self.board.compiler, self.board.size))
+
+    def code_bytes(self, artifact: Path) -> int:
+        """Instructions and constants, as `measured` has them; nothing is run. Raises ToolError."""
+        record, artifact = described(artifact), artifact.resolve()
+        with temporary_folder("nnkit-board-") as folder:
+            return _Bench(artifact, record, Firmware(self.board, folder, self.flags, (artifact,))).code_bytes()
 
     def bound(self, program: Program, tensor: str) -> float:
         """See `layer_bound`."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from nnkit.errors import DoesNotFitError
 from nnkit.memory.overlaps import with_overlaps
 from nnkit.memory.plan import Buffer, MemoryPlan, RegionUse, Step, TensorPlace
 from nnkit_ansi_c.integer_network import IntegerNetwork
-from nnkit_ansi_c.plan import ARENA, CALLER, peak_step
+from nnkit_ansi_c.plan import ARENA, CALLER, peak_step, too_much
 
 
-def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan:
-    """The arena, and inputs and outputs, which are the caller's arrays. Raises DoesNotFitError."""
+def integer_plan(network: IntegerNetwork, limit_bytes: int | None, *, stripes_chosen: bool = True) -> MemoryPlan:
+    """The arena, and inputs and outputs, which are the caller's arrays. Raises DoesNotFitError, see `too_much`."""
     program, layout, work = network.program, network.layout, network.work
     steps = tuple(
         Step(index, program.ops[work.owners[index]].name, None, call.reads, (call.write,))
@@ -34,13 +33,8 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
     regions = _regions(network, limit_bytes)
     peak = regions.get(ARENA)
     if limit_bytes is not None and peak is not None and peak.peak_bytes > limit_bytes:
-        worst = peak_step(buffers, len(steps))
-        raise DoesNotFitError(
-            f"the working memory takes {peak.peak_bytes:,} bytes, {peak.peak_bytes - limit_bytes:,} more than "
-            f"`arena` allows; the peak is at layer {steps[worst].op!r}",
-            where=program.name,
-            remedy=f"set `arena` to at least {peak.peak_bytes:,} bytes, or use a smaller network",
-        )
+        layer = steps[peak_step(buffers, len(steps))].op
+        raise too_much(program, layer, peak.peak_bytes, limit_bytes, stripes_chosen=stripes_chosen)
     buffers |= network.regions.weight_buffers(network.held_bytes, last)
     caller_bytes = 0
     for name in (*program.inputs, *program.outputs):
@@ -52,7 +46,7 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
         holder = spot.base or layout.outermost(work.root(name))
         start = 0 if spot.base else buffers[holder].offset_bytes
         places[name] = TensorPlace(name, holder, spot.offset_bytes - start, program.tensors[name].size_bytes)
-    regions[CALLER] = RegionUse(caller_bytes, caller_bytes, caller_bytes, True)
+    regions[CALLER] = RegionUse(caller_bytes, caller_bytes, caller_bytes, True, limited=False)
     plan = MemoryPlan("general", regions, buffers, places, steps, (), network.weight_bytes)
     return with_overlaps(plan, [call.accesses for call in work.calls])
 
@@ -64,5 +58,6 @@ def _regions(network: IntegerNetwork, limit_bytes: int | None) -> dict[str, Regi
     for name, peak in network.layout.placement.peaks.items():
         given = sizes.get(name, peak.peak_bytes if limit_bytes is None else limit_bytes)
         proven = peak.peak_bytes == peak.lower_bound_bytes
-        uses[name] = RegionUse(given, peak.peak_bytes, peak.lower_bound_bytes, proven)
+        limited = name in sizes or limit_bytes is not None
+        uses[name] = RegionUse(given, peak.peak_bytes, peak.lower_bound_bytes, proven, limited)
     return uses | network.regions.weight_uses(network.held_bytes)

@@ -12,6 +12,7 @@ from nnkit.memory.plan import Buffer, BufferKind, MemoryPlan, RegionUse, Step, T
 from nnkit.program import Program
 from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.regions import Regions
+from nnkit_ansi_c.stripe_values import origin, striped_layers
 
 if TYPE_CHECKING:
     from nnkit.cpu_segments.assemble import Assembly
@@ -20,21 +21,21 @@ ARENA, CALLER = "arena", "caller"
 ONE_ARENA = Regions()
 
 
-def plan_of(program: Program, network: Network, limit_bytes: int | None) -> MemoryPlan:
+def plan_of(
+    program: Program, network: Network, limit_bytes: int | None, *, stripes_chosen: bool = True
+) -> MemoryPlan:
     """The arena, and inputs and outputs, which are the caller's arrays.
 
-    limit_bytes: of the arena; None: as much as it needs. Raises DoesNotFitError.
+    limit_bytes: of the arena; None: as much as it needs. stripes_chosen: see `too_much`. Raises DoesNotFitError.
     """
     assembly = network.assembly
     arena = assembly.arena
     peak_bytes = arena.float_bytes + arena.int_bytes
     steps = _steps(program, assembly)
     if limit_bytes is not None and peak_bytes > limit_bytes:
-        raise DoesNotFitError(
-            _too_much(assembly, peak_bytes, limit_bytes),
-            where=program.name,
-            remedy=f"set `arena` to at least {peak_bytes:,} bytes, or use a smaller network",
-        )
+        names = [step.layer for step in assembly.steps for _ in step.calls]
+        peak = names[peak_step(_outermost(assembly), len(names))]
+        raise too_much(program, peak, peak_bytes, limit_bytes, stripes_chosen=stripes_chosen)
     last = max(len(steps) - 1, 0)
     buffers = _outermost(assembly, network.regions)
     caller_bytes = 0
@@ -44,7 +45,9 @@ def plan_of(program: Program, network: Network, limit_bytes: int | None) -> Memo
         buffers[name] = Buffer(name, "activation", CALLER, caller_bytes, size, 0, last)
         caller_bytes += size
     buffers |= network.regions.weight_buffers(network.held_bytes, last)
-    regions = _regions(network, limit_bytes) | {CALLER: RegionUse(caller_bytes, caller_bytes, caller_bytes, True)}
+    regions = _regions(network, limit_bytes) | {
+        CALLER: RegionUse(caller_bytes, caller_bytes, caller_bytes, True, limited=False)
+    }
     plan = MemoryPlan(
         "general", regions, buffers, _places(program, assembly, buffers), steps, (), assembly.weight_bytes
     )
@@ -58,7 +61,9 @@ def _regions(network: Network, limit_bytes: int | None) -> dict[str, RegionUse]:
     peak_bytes = arena.float_bytes + arena.int_bytes
     if not network.regions.values:
         given = peak_bytes if limit_bytes is None else limit_bytes
-        return {ARENA: RegionUse(given, peak_bytes, arena.lower_bound_bytes, arena.proven_optimal)} | weights
+        proven = arena.proven_optimal
+        limited = limit_bytes is not None
+        return {ARENA: RegionUse(given, peak_bytes, arena.lower_bound_bytes, proven, limited)} | weights
     uses = {}
     network.regions.check_integers(arena, network.prefix)
     for each in network.regions.values:
@@ -122,12 +127,22 @@ def _root(name: str, parents: Mapping[str, str]) -> tuple[str, list[str]]:
     return name, chain
 
 
-def _too_much(assembly: Assembly, peak_bytes: int, limit_bytes: int) -> str:
-    names = [step.layer for step in assembly.steps for _ in step.calls]
-    worst = peak_step(_outermost(assembly), len(names))
-    return (
-        f"the working memory takes {peak_bytes:,} bytes, {peak_bytes - limit_bytes:,} more than `arena` allows; "
-        f"the peak is at layer {names[worst]!r}"
+def too_much(
+    program: Program, peak: str, needed_bytes: int, limit_bytes: int, *, stripes_chosen: bool
+) -> DoesNotFitError:
+    """What to say where the arena is larger than the recipe allows.
+
+    stripes_chosen: whether stripes were looked for, so that less was not found; else the recipe says how many.
+    """
+    count = striped_layers(program.tensors)
+    stripes = f" (its first {count} {'layer' if count == 1 else 'layers'} in stripes)" if count else ""
+    takes = "the smallest arena that was found" if stripes_chosen else "the arena, with the recipe's `stripes`,"
+    other = "" if stripes_chosen else ", leave `stripes` out, so that their number is chosen"
+    return DoesNotFitError(
+        f"{takes} takes {needed_bytes:,} bytes{stripes}, {needed_bytes - limit_bytes:,} more than `arena` allows; "
+        f"the peak is at layer {origin(peak)!r}",
+        where=program.name,
+        remedy=f"set `arena` to at least {needed_bytes:,} bytes{other}, or use a smaller network",
     )
 
 

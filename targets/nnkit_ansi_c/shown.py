@@ -7,6 +7,7 @@ from typing import Any
 
 from nnkit.runner import LayerTime, Speed
 from nnkit.target import Shown, Table
+from nnkit_ansi_c.plan import ARENA
 
 _NOT_ESTIMATED = "not estimated"
 
@@ -14,8 +15,12 @@ _NOT_ESTIMATED = "not estimated"
 def shown(details: Mapping[str, Any]) -> Shown:
     """From the report's details: cycles of the network on the first core, and of each layer on all."""
     told = details.get("estimated_cycles") or {}
+    smaller = details.get("smallest_arena_bytes")
+    proofs = {}
+    if smaller is not None:
+        proofs[ARENA] = f"whole layers need so much; in stripes of rows {smaller:,} B would do (`arena: {smaller}`)"
     if not told:
-        return Shown()
+        return Shown(proofs=proofs)
     core, first = next(iter(told.items()))
     missing = len(first["not_estimated"])
     left = f"; {missing} layers have no estimate and are not in it" if missing else ""
@@ -37,5 +42,6 @@ def shown(details: Mapping[str, Any]) -> Shown:
             Speed("cycles", first["cycles"], "cycles", "estimate", how),
         ),
         layer_times=times,
+        proofs=proofs,
         tables=(Table("Estimated cycles of each layer", ("layer", *told), rows),),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nnkit_ansi_c.row_plan import Rows
@@ -14,6 +15,11 @@ def origin(value: str) -> str:
     """The value that a stripe's value is a part of; any other is its own."""
     name, mark, number = value.rpartition(MARK)
     return name if mark and number.replace(".", "").isdigit() else value
+
+
+def striped_layers(values: Iterable[str]) -> int:
+    """How many layers of the whole network are computed in stripes. values: of all layers."""
+    return len({origin(value) for value in values if origin(value) != value})
 
 
 @dataclass(frozen=True)

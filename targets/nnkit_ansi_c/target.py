@@ -69,9 +69,10 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
 
         description = "Any processor with a C90 compiler and 32-bit integers."
         if options.regions:
-            return Machine("ANSI C", tuple(Region(each.name, each.size) for each in options.regions), description)
+            regions = tuple(Region(each.name, each.size) for each in options.regions)
+            return Machine("any microcontroller", regions, description, unit="CPU")
         capacity = UNBOUNDED_BYTES if options.arena is None else options.arena
-        return Machine("ANSI C", (Region(ARENA, capacity),), description)
+        return Machine("any microcontroller", (Region(ARENA, capacity),), description, unit="CPU")
 
     def legalisation(self, options: AnsiCOptions) -> tuple[str, ...]:
         """The normal form of the quantiser, where values are integers; in float what has no C of its own."""
@@ -150,13 +151,14 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
 
     def plan(self, lowered: Lowered, program: Program, options: AnsiCOptions) -> MemoryPlan:
         """The arena of the C. Raises DoesNotFitError where it is larger than the recipe allows."""
+        chosen = options.stripes is None
         if options.precision == "float32":
             from nnkit_ansi_c.plan import plan_of
 
-            return plan_of(program, _network(program, options), options.arena)
+            return plan_of(program, _network(program, options), options.arena, stripes_chosen=chosen)
         from nnkit_ansi_c.integer_plan import integer_plan
 
-        return integer_plan(_integer_network(program, options), options.arena)
+        return integer_plan(_integer_network(program, options), options.arena, stripes_chosen=chosen)
 
     def estimates(self, lowered: Lowered, program: Program, options: AnsiCOptions) -> Mapping[str, Any]:
         """Cycles by layer and core."""
@@ -193,14 +195,30 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         emit_selftest(deployment.program, deployment.statistics, folder)
 
     def details(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> Mapping[str, Any]:
-        """Bytes of working memory and weights, and of the C files; cycles as they are estimated."""
+        """Bytes of flash and RAM, the smallest arena, bytes of the C files; cycles as they are estimated."""
         from nnkit_ansi_c.cycles import estimated
+        from nnkit_ansi_c.footprint import footprint
         from nnkit_ansi_c.runner import described
 
         record = described(folder)
         sources = sum(path.stat().st_size for path in folder.glob("*.[ch]"))
         sizes = {key: record[key] for key in ("arena_bytes", "weight_bytes")} | {"source_bytes": sources}
-        return sizes | {"estimated_cycles": dict(estimated(deployment.program, options.clock_mhz))}
+        cycles = dict(estimated(deployment.program, options.clock_mhz))
+        smallest = self._smallest_arena(deployment, options)
+        return sizes | footprint(deployment.plan, smallest, cycles) | {"estimated_cycles": cycles}
+
+    def _smallest_arena(self, deployment: Deployment[Lowered], options: AnsiCOptions) -> int | None:
+        """The least that stripes come to, where the recipe asks for none; None: nothing less is known."""
+        if options.regions or options.stripes is not None:
+            return None
+        if options.precision == "float32":
+            from nnkit_ansi_c.lowered import AnsiCLowered, smallest_arena_bytes
+
+            return smallest_arena_bytes(_of(deployment.lowered, AnsiCLowered), options.inputs == "arena")
+        from nnkit.program.affine import AffineProgram
+        from nnkit_ansi_c.integer_stripes import smallest_arena_bytes as smallest_integer_arena_bytes
+
+        return smallest_integer_arena_bytes(_of(deployment.program, AffineProgram))
 
     def shown(self, details: Mapping[str, Any]) -> Shown:
         """Estimated cycles, by layer and core."""

@@ -47,6 +47,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
             options.regions(),
             "RISC-V fabric controller and a cluster of 8 cores; int16 or int8 arithmetic, no floating point.",
             clock_hz=_CLUSTER_HZ,
+            unit="CPU",
         )
 
     def legalisation(self, options: Gap8Options) -> tuple[str, ...]:

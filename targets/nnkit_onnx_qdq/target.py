@@ -38,7 +38,9 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
         """Whatever runs ONNX; it places its own memory."""
         from nnkit.target import Machine
 
-        return Machine("ONNX Runtime", (), "Any host that runs ONNX models in QDQ form; memory is the runtime's.")
+        return Machine(
+            "ONNX Runtime", (), "Any host that runs ONNX models in QDQ form; memory is the runtime's.", unit="CPU"
+        )
 
     def legalisation(self, options: OnnxQdqOptions) -> tuple[str, ...]:
         """The quantiser's normal form; formats are chosen per fused layer. LRN stays in float, which is exact."""

@@ -68,6 +68,8 @@ def page_html(files: PageFiles) -> str:
             parts=files.drawn.get("segments", []),
             memories=files.drawn.get("memories", []),
             timelines=files.drawn.get("timelines", []),
+            proofs=files.drawn.get("proofs", {}),
+            places=places(report),
             package=files.package,
             pictures={name: _data_uri(content) for name, content in files.pictures.items()},
             verdict=verdict_of(report),
@@ -114,7 +116,13 @@ def _data_uri(png: bytes) -> str:
 
 def _shown(report: Any) -> dict[str, Any]:
     """What scripts read of the report; the rest is in the page's text already."""
-    return {key: report[key] for key in ("target", "memory", "layers", "segments", "rewrites", "verify")}
+    kept = ("target", "memory", "layers", "segments", "rewrites", "verify")
+    return {key: report[key] for key in kept} | {"places": places(report)}
+
+
+def places(report: Any) -> dict[str, str]:
+    """What the page calls the two placements: layers run on the CPU, too, where the machine has no other unit."""
+    return {"npu": report.get("machine", {}).get("layers_run_on", "NPU"), "cpu": "CPU"}
 
 
 def embedded(data: Any) -> str:

@@ -111,17 +111,20 @@ def fits(files: PageFiles) -> Figure:
     """Peak, capacity and lower bound of every memory, and the layer that makes the peak."""
     regions = files.report["memory"]
     lines = []
+    told = files.drawn.get("proofs", {})
     for name, use in regions.items():
         capacity = use["capacity_bytes"] or 1
-        proof = "no plan takes less" if use["proven_optimal"] else f"at least {byte_size(use['lower_bound_bytes'])}"
+        least = f"at least {byte_size(use['lower_bound_bytes'])}"
+        proof = told.get(name) or ("no plan of these buffers takes less" if use["proven_optimal"] else least)
+        of = f" of {byte_size(use['capacity_bytes'])}" if use.get("limited", True) else ""
         makers = peak_layers(files.plan, name)
         lines.append(
             Line(
                 name,
-                f"{byte_size(use['peak_bytes'])} of {byte_size(use['capacity_bytes'])}",
+                f"{byte_size(use['peak_bytes'])}{of}",
                 proof + (f"; peak in {makers[0]}" if makers else ""),
-                min(1.0, use["peak_bytes"] / capacity),
-                min(1.0, use["lower_bound_bytes"] / capacity),
+                min(1.0, use["peak_bytes"] / capacity) if of else None,
+                min(1.0, use["lower_bound_bytes"] / capacity) if of else None,
             )
         )
     if not lines and files.drawn.get("memories"):
@@ -132,8 +135,7 @@ def fits(files: PageFiles) -> Figure:
             "not placed by nnkit",
             (Line("memory", "–", "the target's compiler or runtime places all buffers"),),
         )
-    # A memory without a limit of its own is as large as what lies in it: that it is full says nothing.
-    limited = [use["peak_bytes"] / use["capacity_bytes"] for use in regions.values() if _has_room(use)]
+    limited = [use["peak_bytes"] / use["capacity_bytes"] for use in regions.values() if _is_limited(use)]
     if not limited:
         name = max(regions, key=lambda region: int(regions[region]["peak_bytes"]))
         return Figure("Fits", f"{byte_size(regions[name]['peak_bytes'])} of {name}", tuple(lines))
@@ -159,8 +161,8 @@ def _estimated(memories: Sequence[Mapping[str, Any]]) -> Figure:
     return Figure("Fits", f"{lines[0].value} (estimate)", tuple(lines))
 
 
-def _has_room(use: Mapping[str, Any]) -> bool:
-    return bool(use["capacity_bytes"] and use["capacity_bytes"] > use["peak_bytes"])
+def _is_limited(use: Mapping[str, Any]) -> bool:
+    return bool(use["capacity_bytes"]) and use.get("limited", True) is True
 
 
 def peak_layers(plan: Mapping[str, Any], region: str) -> list[str]:

@@ -90,10 +90,11 @@ def test_a_build_of_another_version_is_told_to_be_built_again(small_build: Path,
     assert "nnkit run" in done.exception.remedy
 
 
-def test_a_memory_as_large_as_what_lies_in_it_does_not_count_as_full(files: PageFiles) -> None:
+def test_a_memory_without_a_limit_does_not_count_as_full(files: PageFiles) -> None:
     def headline(**memory: tuple[int, int]) -> str:
         use = {
             name: {"peak_bytes": peak, "capacity_bytes": capacity, "lower_bound_bytes": peak, "proven_optimal": True}
+            | ({"limited": False} if peak == capacity else {})
             for name, (peak, capacity) in memory.items()
         }
         return figures_of(PageFiles(changed(files.report, memory=use), files.plan))[0].headline

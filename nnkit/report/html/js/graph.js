@@ -37,7 +37,7 @@ if (nnkit.drawn.graph) {
   };
   const legends = {
     placement: () => [...new Set(nnkit.layers.map((layer) => layer.placement))]
-      .map((name) => [name.toUpperCase(), nnkit.colour(name === "npu" ? "activation" : "weights")]),
+      .map((name) => [nnkit.report.places[name], nnkit.colour(name === "npu" ? "activation" : "weights")]),
     bits: () => [...new Set(nnkit.layers.map(bits))].map((number) => [`${number} bits`, nnkit.colour(BITS[number] ?? "stack")]),
     sqnr: () => (measured.length ? [[nnkit.decibel(worst), between(0)], [nnkit.decibel((worst + best) / 2), between(0.5)], [nnkit.decibel(best), between(1)]] : []),
   };
