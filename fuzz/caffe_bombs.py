@@ -8,7 +8,7 @@ from benchmarks.caffe_corpus import Files
 
 _INPUT = b'input: "data" input_shape { dim: 1 dim: 4 dim: 8 dim: 8 }\n'
 _RELU = b'layer { name: "r" type: "ReLU" bottom: "data" top: "y" }\n'
-_MOST_LAYERS = 4900  # below the reader's limit, which would end the matter early
+_MOST_LAYERS = 19_900  # below the reader's limit, which would end the matter early
 
 
 def bombs(size_bytes: int) -> dict[str, Files]:

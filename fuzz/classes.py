@@ -15,6 +15,7 @@ from fuzz import (
     caches,
     caffe,
     compiled,
+    demands,
     images,
     network_forms,
     networks,
@@ -53,6 +54,7 @@ CLASSES: Mapping[str, FileClass] = MappingProxyType(
         "packages": FileClass(packages.seeds, packages.attempt),
         "compiled": FileClass(compiled.seeds, compiled.attempt),
         "images": FileClass(images.seeds, images.attempt),
+        "demands": FileClass(demands.seeds, demands.attempt),
         "uploads": FileClass(uploads.seeds, uploads.attempt),
     }
 )

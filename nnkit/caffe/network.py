@@ -8,7 +8,7 @@ input keeps its name, and what overwrites it is called `<blob>_after_<layer>`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,8 +21,8 @@ from nnkit.caffe.version1 import upgraded
 from nnkit.caffe.weights import LayerWeights
 from nnkit.errors import ModelError
 from nnkit.names import NamePool
+from nnkit.trust import check_layers, check_names
 
-MAX_LAYERS = 5000
 MAX_ENDS = 4096
 """Most bottoms, or tops, of one layer."""
 
@@ -94,12 +94,8 @@ def read_network(prototxt: bytes, weights: Mapping[str, LayerWeights], where: st
     written = net.layer or net.layers
     if not written:
         raise ModelError("the file describes no layers", where=where, remedy="name the deploy prototxt")
-    if len(written) > MAX_LAYERS:
-        raise ModelError(
-            f"the network has {len(written):,} layers; the limit is {MAX_LAYERS:,}",
-            where=where,
-            remedy="check the file",
-        )
+    check_layers(len(written), where)
+    check_names(_names(net, written), where)
     lines = parsed.lines["layer" if net.layer else "layers"]
     used = [
         (message, line) for message, line in zip(written, lines, strict=True) if in_deployment(message, net.state)
@@ -121,6 +117,12 @@ def read_network(prototxt: bytes, weights: Mapping[str, LayerWeights], where: st
     notes += extra
     name = net.name or "network"
     return CaffeNetwork(name, tuple(inputs), tuple(layers), outputs, tuple(notes))
+
+
+def _names(net: Any, layers: Sequence[Any]) -> Iterator[str]:
+    yield from (net.name, *net.input)
+    for layer in layers:
+        yield from (layer.name, *layer.bottom, *layer.top)
 
 
 def _layer(message: Any, line: int, where: str) -> CaffeLayer:

@@ -21,7 +21,10 @@ class ValueTags:
 
     def merged(self, other: ValueTags) -> ValueTags:
         """The tags of an op that takes over both."""
-        origins = self.origins + tuple(o for o in other.origins if o not in self.origins)
+        fewer, more = sorted((self.origins, other.origins), key=len)
+        origins = self.origins + other.origins
+        if fewer and not set(fewer).isdisjoint(more):
+            origins = tuple(dict.fromkeys(origins))
         return ValueTags(hp=self.hp or other.hp, cpu=self.cpu or other.cpu, origins=origins)
 
 

@@ -22,6 +22,7 @@ from nnkit.errors import ModelError, RecipeError
 from nnkit.graph import InputSpec, Model, OutputSpec
 from nnkit.graph.refusal import Refusal, Refused, refusal_lines
 from nnkit.graph.view import Shape
+from nnkit.importers.bounds import check_graph, check_window_reads
 from nnkit.importers.custom_layers import (
     CustomDefinition,
     Definitions,
@@ -31,6 +32,7 @@ from nnkit.importers.custom_layers import (
 )
 from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
 from nnkit.importers.onnx_importer import ImportResult
+from nnkit.importers.value_memory import check_values_fit
 
 if TYPE_CHECKING:
     import onnx
@@ -102,6 +104,9 @@ def caffe_model(
     if not outputs or not shapes:
         raise ModelError("the network computes nothing", where=text_where, remedy="name the deploy prototxt")
     proto = _proto(network.name, builder, shapes, outputs)
+    check_graph(proto.graph, text_where)
+    check_values_fit(proto.graph, text_where)
+    check_window_reads(proto.graph, text_where)
     tagged = lift_tags(proto.graph, tag_globs)
     tags, _ = follow_tags(tagged, proto.graph, text_where)
     tags = with_inlined_on_the_cpu(tags, proto.graph)

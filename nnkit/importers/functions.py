@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from nnkit.errors import ModelError
 from nnkit.importers.tidy import graphs
+from nnkit.trust import MOST_LAYERS_COUNTED, check_layers
 
 if TYPE_CHECKING:
     import onnx
 
-MOST_NODES = 1_000_000
 Key = tuple[str, str]
 """Domain and name of a function."""
 
@@ -21,17 +20,12 @@ def check_size_inlined(proto: onnx.ModelProto, where: str) -> None:
     """A few functions that call each other twice stand for billions of layers.
 
     Raises:
-        ModelError: the network has more than `MOST_NODES` layers when its functions are inlined.
+        ModelError: the network has more layers than one may have when its functions are inlined.
     """
     counts = _counts(proto)
     own = _calls(proto.graph.node)
     total = sum(number * counts.get(key, 1) for key, number in own.items())
-    if total > MOST_NODES:
-        raise ModelError(
-            f"the network has more than {MOST_NODES:,} layers when its {len(proto.functions)} functions are inlined",
-            where=where,
-            remedy="a network for these targets is far smaller: export it again, without functions",
-        )
+    check_layers(total, where, functions=len(proto.functions))
 
 
 def _counts(proto: onnx.ModelProto) -> dict[Key, int]:
@@ -51,7 +45,7 @@ def _counts(proto: onnx.ModelProto) -> dict[Key, int]:
             pending.pop()
             if key not in counts:
                 total = sum(number * counts.get(each, each not in calls) for each, number in calls[key].items())
-                counts[key] = min(total, MOST_NODES + 1)
+                counts[key] = min(total, MOST_LAYERS_COUNTED)
     return counts
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from nnkit.custom_ops import DOMAIN, VERSION, is_custom
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, Model, OutputSpec
+from nnkit.importers.bounds import check_graph
 from nnkit.importers.external_data import external_files, load_external_data
 from nnkit.importers.fixed_suppression import fix_suppression
 from nnkit.importers.float_types import to_float32
@@ -165,6 +166,7 @@ def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:
     ranks = ranks_of(proto.graph)
     strip_annotations(proto)
     graph = proto.graph
+    check_graph(graph, where)
     check_value_names(_without_weight_inputs(graph, notes), where)
     if sort_nodes(graph, where):
         notes.append("the layers are brought into an order of execution")

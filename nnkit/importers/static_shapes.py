@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nnkit.errors import ModelError
+from nnkit.importers.bounds import check_window_reads
 from nnkit.importers.value_dims import value_dims
 from nnkit.importers.value_memory import check_values_fit
 
@@ -60,6 +61,7 @@ def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ..
                 )
             shapes[name] = dims
     check_values_fit(graph, where)
+    check_window_reads(graph, where)
     return {name: dims for name, dims in shapes.items() if dims is not None}
 
 

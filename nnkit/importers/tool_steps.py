@@ -29,6 +29,7 @@ from nnkit.graph.weights_aside import (
     weight_arrays,
     with_weights_as_inputs,
 )
+from nnkit.importers.bounds import check_window_reads
 from nnkit.importers.canonical import canonicalise
 from nnkit.importers.ceil_pools import leave_windows_out
 from nnkit.importers.constant_layers import fold_constant_layers
@@ -190,6 +191,7 @@ def _fold(state: StepState) -> tuple[int, str]:
     except Exception as error:
         return 0, f"failed ({_message(error)})"
     check_values_fit(before, state.where)  # onnxsim would begin to compute such a value
+    check_window_reads(before, state.where)
     try:
         import onnxsim
 

@@ -23,20 +23,26 @@ VALUES_VARIABLE = "NNKIT_VALUES_GIB"
 
 USUAL_VALUES_GIB = 2.0
 
+SIZE_VARIABLE = "NNKIT_SIZE_FACTOR"
+"""Bounds on networks (`nnkit.trust.bounds`) are multiplied by it; it counts before the setting `size_factor`."""
+
+MOST_SIZE_FACTOR = 10_000.0
+
 _FILE = "config.yaml"
-_KEYS = ("programs", "time_factor", "values_gib", "signer")
+_KEYS = ("programs", "time_factor", "values_gib", "size_factor", "signer")
 
 
 @dataclass(frozen=True)
 class Settings:
     """programs: path by the name under which the program is looked for. time_factor: of every limit of time.
     values_gib: memory for the values of a network that is imported. signer: public key (PEM) that must have signed
-    every package that is verified or extracted."""
+    every package that is verified or extracted. size_factor: of every bound on a network's layers, names, windows."""
 
     programs: Mapping[str, Path] = field(default_factory=dict)
     time_factor: float = 1.0
     values_gib: float = USUAL_VALUES_GIB
     signer: Path | None = None
+    size_factor: float = 1.0
 
 
 def config_folder() -> Path:
@@ -74,10 +80,12 @@ def user_settings() -> Settings:
         raise _wrong(path, f"the path of {relative[0]} is not absolute")
     factor = _number(content, path, "time_factor", TIME_VARIABLE, _FACTOR)
     values_gib = _number(content, path, "values_gib", VALUES_VARIABLE, _GIB)
+    size_factor = _number(content, path, "size_factor", SIZE_VARIABLE, _SIZE)
     signer = content.get("signer")
     if signer is not None and not isinstance(signer, str):
         raise _wrong(path, "signer is not a path")
-    return Settings(paths, factor, values_gib, None if signer is None else Path(signer).expanduser())
+    key = None if signer is None else Path(signer).expanduser()
+    return Settings(paths, factor, values_gib, key, size_factor)
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,7 @@ class _Number:
 
 
 _FACTOR = _Number(1.0, 10_000.0, "factor for limits of time", "10 on a machine ten times as slow")
+_SIZE = _Number(1.0, MOST_SIZE_FACTOR, "factor for bounds on sizes", "4 for a network four times as large")
 _GIB = _Number(USUAL_VALUES_GIB, 4096.0, "amount of memory in GiB", "4 for networks on large pictures")
 
 
@@ -115,5 +124,6 @@ def _wrong(path: Path, reason: str) -> UserFileError:
     return UserFileError(
         f"the configuration cannot be used: {reason}",
         where=str(path),
-        remedy="write `programs: {NAME: /absolute/path}`, `time_factor: NUMBER`, `values_gib: NUMBER`, or remove it",
+        remedy="write `programs: {NAME: /absolute/path}`, `time_factor`, `values_gib` or `size_factor`: NUMBER, or "
+        "remove it",
     )

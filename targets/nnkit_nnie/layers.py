@@ -12,9 +12,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from nnkit.caffe.export.origin import original_layers
 from nnkit.graph import NO_TAGS, ValueTags
-from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER, CAFFE_ORIGIN, CAFFE_TYPE
+from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER, CAFFE_TYPE
 from nnkit.graph.view import GraphView, Node
 from nnkit.program.op import Placement
 from nnkit_nnie.layer_kinds import ACTIVATIONS, CPU_KINDS, FORKS_OF_DEPTHWISE, KNOWN_KINDS, kind_of_op
@@ -80,7 +79,6 @@ def layers_of(graph: GraphView, custom: Sequence[str] = ()) -> tuple[Layer, ...]
 
     custom: globs over layer names; those that match are written as Custom.
     """
-    graph = _without_changed_layers(graph)
     groups: list[list[Node]] = []
     group_of: dict[int, int] = {}
     for node in graph.nodes:
@@ -92,23 +90,6 @@ def layers_of(graph: GraphView, custom: Sequence[str] = ()) -> tuple[Layer, ...]
         group_of[node.index] = home
     layers = [_layer(graph, nodes) for nodes in groups]
     return _in_order(tuple(_marked_custom(layer, custom) for layer in layers), graph)
-
-
-def _without_changed_layers(graph: GraphView) -> GraphView:
-    """The graph, in which nodes say that they were a Caffe layer only where they still are that layer, whole.
-
-    A rewrite may have put another layer between its nodes (a pooling in the place of an MVN's mean), which reads of
-    them and is read by them, or in the place of the one that the layer is named for.
-    """
-    intact = {each.layer.name for each in original_layers(graph).values()}
-
-    def of_itself(node: Node) -> Node:
-        unknown = node.metadata.get(CAFFE_TYPE) not in KNOWN_KINDS  # it is written as Custom, whatever its nodes are
-        if unknown or node.metadata.get(CAFFE_LAYER) in intact:
-            return node
-        return replace(node, metadata={key: text for key, text in node.metadata.items() if key not in CAFFE_ORIGIN})
-
-    return replace(graph, nodes=tuple(map(of_itself, graph.nodes)))
 
 
 def _home(graph: GraphView, node: Node, groups: Sequence[Sequence[Node]], group_of: Mapping[int, int]) -> int | None:

@@ -113,3 +113,15 @@ def test_errors_name_line_and_column(text: str | bytes, place: str, words: str) 
     assert caught.value.where == f"net.prototxt:{place}"
     assert words in caught.value.reason
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f'name: "{"a" * 4_000_000}"', f"""name: '{chr(92) + "a"}{(chr(92) + "n") * 2_000_000}'""", "# c\n" * 1_000_000],
+)
+def test_a_long_text_takes_memory_of_its_size_alone(text: str) -> None:
+    """Regular expressions that keep a place to come back to for every letter take 200 bytes for each."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    parse_text(text.encode(), messages.NetParameter(), "net.prototxt")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB

@@ -30,6 +30,7 @@ COUNTS |= {
     "images": 300,
     "tflite": 120,
     "uploads": 150,
+    "demands": 15,
     "compiled": 60,
     "onnx_forms": 60,
 }

@@ -17,11 +17,16 @@ def test_without_a_file_there_are_defaults(config: Path) -> None:
 
 def test_programs_time_and_memory(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config.mkdir()
-    (config / "config.yaml").write_text("programs: {mapper: /opt/mapper}\ntime_factor: 2.5\nvalues_gib: 8\n")
+    (config / "config.yaml").write_text(
+        "programs: {mapper: /opt/mapper}\ntime_factor: 2.5\nvalues_gib: 8\nsize_factor: 3\n"
+    )
     assert dict(user_settings().programs) == {"mapper": Path("/opt/mapper")}
     assert (user_settings().time_factor, user_settings().values_gib) == (2.5, 8.0)
+    assert user_settings().size_factor == 3.0
     monkeypatch.setenv("NNKIT_TIME_FACTOR", "4")
     monkeypatch.setenv("NNKIT_VALUES_GIB", "0.5")
+    monkeypatch.setenv("NNKIT_SIZE_FACTOR", "7")
+    assert user_settings().size_factor == 7.0
     assert (user_settings().time_factor, user_settings().values_gib) == (4.0, 0.5)
 
 
@@ -39,7 +44,12 @@ def test_anything_else_is_refused_with_a_remedy(config: Path, text: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("variable", "what"), [("NNKIT_TIME_FACTOR", "no factor for limits"), ("NNKIT_VALUES_GIB", "no amount of memory")]
+    ("variable", "what"),
+    [
+        ("NNKIT_TIME_FACTOR", "no factor for limits"),
+        ("NNKIT_VALUES_GIB", "no amount of memory"),
+        ("NNKIT_SIZE_FACTOR", "no factor for bounds"),
+    ],
 )
 @pytest.mark.parametrize("value", ["nan", "-1", "inf", "slow"])
 def test_a_number_that_is_none(monkeypatch: pytest.MonkeyPatch, variable: str, what: str, value: str) -> None:

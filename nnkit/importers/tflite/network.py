@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from nnkit.errors import ModelError, ToolError
 from nnkit.installation import install_command
 from nnkit.names import NamePool
 from nnkit.reading import read_regular_file
+from nnkit.trust import check_layers, check_names
 
 _IDENTIFIER = b"TFL3"
 _DAMAGED = (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, KeyError, MemoryError)
@@ -77,21 +78,6 @@ class TfliteTensor:
     def stores_integers(self) -> bool:
         """Whether it is quantised to 8 or 16 bits."""
         return self.quantised is not None and self.dtype.kind in "iu" and self.dtype.itemsize <= 2
-
-    def real(self) -> NDArray[Any]:
-        """What the values of a constant stand for."""
-        if self.values is None:
-            raise ValueError("computed, and not a constant")
-        form = self.quantised
-        if form is None or self.dtype.kind == "f":
-            return self.values
-        shape = [1] * self.values.ndim
-        if form.per_channel:
-            shape[form.axis] = -1
-        real: NDArray[Any] = (self.values - form.zero_point.reshape(shape)) * form.scale.astype(np.float64).reshape(
-            shape
-        )
-        return real
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +142,8 @@ def _network(tflite: Any, data: bytes, where: str) -> TfliteNetwork:
     }
     _check_single(kinds, len(graphs), where)
     graph = graphs[0]
+    check_layers(graph.OperatorsLength(), where)
+    check_names((_written_name(graph.Tensors(index)) for index in range(_count(graph.TensorsLength(), data))), where)
     names = NamePool()
     tensors = tuple(
         _tensor(tflite, model, graph.Tensors(index), names) for index in range(_count(graph.TensorsLength(), data))
@@ -167,20 +155,7 @@ def _network(tflite: Any, data: bytes, where: str) -> TfliteNetwork:
     inputs, outputs = (
         tuple(_indices(numbers, len(tensors))) for numbers in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
-    return _with_float_constants(TfliteNetwork(tensors, operators, inputs, outputs))
-
-
-def _with_float_constants(network: TfliteNetwork) -> TfliteNetwork:
-    """DEQUANTIZE of a constant is a constant: weights that the file stores as float16, say, or as integers."""
-    tensors, left = list(network.tensors), []
-    for operator in network.operators:
-        stored = tensors[operator.inputs[0]] if operator.kind == "DEQUANTIZE" and operator.inputs else None
-        if stored is None or stored.values is None or operator.inputs[0] < 0:
-            left.append(operator)
-            continue
-        (result,) = operator.outputs
-        tensors[result] = replace(tensors[result], values=stored.real().astype(np.float32))
-    return replace(network, tensors=tuple(tensors), operators=tuple(left))
+    return TfliteNetwork(tensors, operators, inputs, outputs)
 
 
 def _check_single(kinds: Set[str], subgraphs: int, where: str) -> None:
@@ -225,8 +200,9 @@ def _indices(numbers: Any, count: int) -> list[int]:
 def _tensor(tflite: Any, model: Any, tensor: Any, names: NamePool) -> TfliteTensor:
     types = {number: name for name, number in vars(tflite.TensorType).items() if name.isupper()}
     kind = types.get(tensor.Type(), f"type {tensor.Type()}")
-    written = (tensor.Name() or b"").decode("utf-8").replace("\0", "")
-    name = names.free(written.split(";")[0] or "tensor")  # of layers that were fused, the converter joins the names
+    name = names.free(
+        _written_name(tensor).split(";")[0] or "tensor"
+    )  # of layers that were fused, the converter joins the names
     shape = tuple(int(size) for size in np.atleast_1d(tensor.ShapeAsNumpy())) if tensor.ShapeLength() else ()
     if any(size < 0 for size in shape) or len(shape) > 8:
         raise ValueError("a shape that cannot be")
@@ -247,6 +223,10 @@ def _tensor(tflite: Any, model: Any, tensor: Any, names: NamePool) -> TfliteTens
     return TfliteTensor(name, shape, dtype, _quantised(tensor.Quantization(), shape, name), values, kind)
 
 
+def _written_name(tensor: Any) -> str:
+    return str((tensor.Name() or b"").decode("utf-8").replace("\0", ""))
+
+
 def _quantised(parameters: Any, shape: tuple[int, ...], name: str) -> Quantised | None:
     if parameters is None or not parameters.ScaleLength():
         return None
@@ -254,7 +234,7 @@ def _quantised(parameters: Any, shape: tuple[int, ...], name: str) -> Quantised 
     zero = np.asarray(
         parameters.ZeroPointAsNumpy() if parameters.ZeroPointLength() else np.zeros(scale.size), np.int64
     )
-    axis = int(parameters.QuantizedDimension()) if len(shape) > 1 else 0  # of biases, older converters write 3
+    axis = int(parameters.QuantizedDimension())
     if zero.size == 1:
         zero = np.repeat(zero, scale.size)
     if zero.size != scale.size:
