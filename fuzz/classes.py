@@ -14,6 +14,7 @@ from fuzz import (
     builds,
     caches,
     caffe,
+    children,
     compiled,
     demands,
     images,
@@ -33,10 +34,12 @@ class FileClass:
 
     attempt: writes a damaged one into a folder of its own and reads it as nnkit's commands do; a file that is refused
     ends in NnkitError. It is given the seeds, a generator, and that folder.
+    warm_up: attempts before the first that counts, so that imports of libraries are not taken for memory of its own.
     """
 
     seeds: Callable[[Path], Any]
     attempt: Callable[[Any, Random, Path], None]
+    warm_up: int = 5
 
 
 CLASSES: Mapping[str, FileClass] = MappingProxyType(
@@ -56,5 +59,6 @@ CLASSES: Mapping[str, FileClass] = MappingProxyType(
         "images": FileClass(images.seeds, images.attempt),
         "demands": FileClass(demands.seeds, demands.attempt),
         "uploads": FileClass(uploads.seeds, uploads.attempt),
+        "children": FileClass(children.seeds, children.attempt, warm_up=0),
     }
 )

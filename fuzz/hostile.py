@@ -7,8 +7,9 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 MODULES = (
     *("nnkit", "nnkit_gap8", "nnkit_evil", "nnkit_onnx_qdq", "__main__", "sitecustomize", "usercustomize"),
@@ -84,26 +85,35 @@ SETTINGS = (
     ),
 )
 PLUGIN = "nnkit_evil-1.0.dist-info"
-_SAYS = "hostile: {name} was run"
 _IN_OPEN, _IN_NONBLOCK = 0x20, os.O_NONBLOCK
 
 
-def fill(folder: Path, names: Iterable[str] = (*MODULES, *PROGRAMS, *SETTINGS)) -> None:
-    """Put these in the folder, beside what is there already, and the metadata of a plugin for nnkit and pydantic."""
-    chosen = set(names)
-    for module in chosen.intersection(MODULES):
-        said = _SAYS.format(name=f"{module}.py")
-        (folder / f"{module}.py").write_text(f"import os\nos.write(2, b'{said}\\n')\nos._exit(99)\n")
-    for program in chosen.intersection(PROGRAMS):
-        (folder / program).write_text(f"#!/bin/sh\necho '{_SAYS.format(name=program)}' >&2\nexit 99\n")
-        (folder / program).chmod(0o755)
-    for name in chosen.intersection(SETTINGS):
-        (folder / name).write_text("hostile: true\n")
+def fill(folder: Path, *, keep: float = 1.0, chance: Random | None = None) -> None:
+    """Put all files of these names into the folder, or that share of them, drawn; and the metadata of a plugin for
+    nnkit and for libraries."""
+    draw = chance or Random(0)
+    for names, write in ((MODULES, _write_module), (PROGRAMS, _write_program), (SETTINGS, _write_settings)):
+        for name in names:
+            if draw.random() < keep:
+                write(folder, name)
     plugin = folder / PLUGIN
     plugin.mkdir()
     (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: nnkit-evil\nVersion: 1.0\n")
     groups = ("nnkit.targets", "pydantic", "console_scripts", "dask.backends", "distributed.preload")
     (plugin / "entry_points.txt").write_text("".join(f"[{group}]\nevil = nnkit_evil:TARGET\n" for group in groups))
+
+
+def _write_module(folder: Path, name: str) -> None:
+    (folder / f"{name}.py").write_text(f"import os\nos.write(2, b'hostile: {name} was imported\\n')\nos._exit(99)\n")
+
+
+def _write_program(folder: Path, name: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\necho 'hostile: {name} was run' >&2\nexit 99\n")
+    (folder / name).chmod(0o755)
+
+
+def _write_settings(folder: Path, name: str) -> None:
+    (folder / name).write_text("hostile: true\n")
 
 
 class Watch:

@@ -32,8 +32,6 @@ _BY_THE_CLOCK = 60
 LIMIT_BYTES = 1 << 30
 VALUES_GIB = 1 / 8
 """What a network's values may take: a comparison holds those before and after a rewrite, and a run of another's."""
-WARM_UP = 5
-"""Inputs before the first, so that imports of libraries are not counted as one's own."""
 _GRACE_SECONDS = 10  # for code of an extension module, in which no alarm rings
 _START_SECONDS = 120
 _BLOCK = 20000  # inputs of one process
@@ -138,7 +136,7 @@ def _work(sender: Connection, name: str, given: Any, seed: int, first: int, end:
     os.environ[VALUES_VARIABLE] = str(VALUES_GIB)
     with _silence():
         _find_targets_once()
-        for warm_up in range(WARM_UP):
+        for warm_up in range(CLASSES[name].warm_up):
             _attempt(name, given, Random(warm_up), folder)
         _limit_memory()
         for number in range(first, end):

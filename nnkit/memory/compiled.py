@@ -144,15 +144,19 @@ class Search:
 
 @cache
 def _kernels() -> Any:
-    """The kernels. numba takes settings from the current folder, when it is imported and whenever it compiles: one of
-    them names a folder of compiled code, another modules to import. It finds none."""
+    """The module of the kernels, which compiles them."""
+    leave_out_settings()
+    from nnkit.memory import kernels_numba
+
+    return kernels_numba
+
+
+def leave_out_settings() -> None:
+    """numba reads settings in the current folder, when it is imported and whenever it compiles. They may name folders
+    of machine code and modules to import, and whose they are is not known: it finds none."""
     with chdir(os.sep):
         from numba.core import config
-
-        from nnkit.memory import kernels_numba
-
-        config._config_fname = os.devnull
-    return kernels_numba
+    config._config_fname = os.devnull
 
 
 @dataclass(frozen=True, eq=False)

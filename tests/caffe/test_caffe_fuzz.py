@@ -72,8 +72,7 @@ def test_bombs_stay_within_time_and_memory(monkeypatch: pytest.MonkeyPatch) -> N
             attempt(corpus(), chance, folder)
 
     warm_up = Random(0).random()
-    monkeypatch.setattr(trial, "WARM_UP", 1)
-    monkeypatch.setattr(trial, "CLASSES", {"bombs": classes.FileClass(lambda folder: None, burst)})
+    monkeypatch.setattr(trial, "CLASSES", {"bombs": classes.FileClass(lambda folder: None, burst, warm_up=1)})
     assert trial.try_inputs("bombs", len(each), seed=0).findings == []
 
 

@@ -90,3 +90,15 @@ def test_the_command_forgets_the_folder_that_it_was_started_in(tmp_path: Path) -
         [sys.executable, "-c", _SHOWN], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "False", "False", "/usr/bin", str(tmp_path / "cache")]
+
+
+def test_python_m_nnkit_drops_the_folder_once_it_runs(tmp_path: Path) -> None:
+    """What Python itself imports before that is not nnkit's to keep out."""
+    for module in ("typer", "rich", "yaml", "pydantic", "nnkit_gap8", "nnkit_evil"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit('hostile')\n")
+    fill(tmp_path, keep=0.0)
+    command = [sys.executable, "-m", "nnkit", "targets", "list"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gap8" in done.stdout
+    assert "evil" not in done.stdout

@@ -33,6 +33,7 @@ COUNTS |= {
     "demands": 15,
     "compiled": 60,
     "onnx_forms": 60,
+    "children": 2,
 }
 CAFFE = {"caffe", "caffe_published"}  # sampled in tests/caffe
 
@@ -82,10 +83,9 @@ def _die() -> NoReturn:
 
 
 def test_every_kind_of_ending_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    bad = classes.FileClass(lambda folder: None, attempt)
+    bad = classes.FileClass(lambda folder: None, attempt, warm_up=0)
     monkeypatch.setattr(trial, "CLASSES", {"bad": bad})
     monkeypatch.setattr(trial, "LIMIT_SECONDS", 0.2)
-    monkeypatch.setattr(trial, "WARM_UP", 0)
     tally = trial.try_inputs("bad", 40, seed=1)
     assert sum(tally.counts.values()) == 40
     assert set(tally.counts) == {"refused", "no_remedy", "traceback", "hang", "over_memory"}
