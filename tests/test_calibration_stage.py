@@ -27,7 +27,7 @@ def project(folder: Path, recipe: str, *bad: str) -> Build:
 
 
 def calibrated(build: Build) -> CalibrationStats:
-    return stages.calibrate(build, stages.restructure(build, stages.import_model(build)))
+    return stages.calibrate(build, stages.lower(build, stages.restructure(build, stages.import_model(build))))
 
 
 def test_names(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 SENSELESS = {
-    "calibrated before it is restructured": "stages.calibrate(build, imported)",
+    "calibrated before it is lowered": "stages.calibrate(build, restructured)",
     "lowered before it is restructured": "stages.lower(build, imported)",
     "chosen before it is calibrated": "stages.choose_method(build, lowered, restructured)",
     "searched before it is lowered": "stages.choose_precision(build, restructured, restructured, statistics)",
@@ -31,7 +31,7 @@ def run(build: stages.Build, folder: Path) -> None:
     imported = stages.import_model(build)
     restructured = stages.restructure(build, imported)
     lowered = stages.lower(build, restructured)
-    statistics = stages.choose_method(build, lowered, stages.calibrate(build, restructured))
+    statistics = stages.choose_method(build, lowered, stages.calibrate(build, lowered))
     settled = stages.choose_precision(build, restructured, lowered, statistics)
     program = stages.quantize(build, settled, statistics)
     plan = stages.plan(build, settled, program)

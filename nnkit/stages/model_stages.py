@@ -207,8 +207,8 @@ def calibration_settings(build: Build) -> Calibration:
     return settings.model_copy(update={"method": method})
 
 
-def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
-    """Observe the recipe's images, or read the pinned table.
+def calibrate(build: Build, lowered: Lowered) -> CalibrationStats:
+    """Observe the recipe's images in the network as the target runs it, or read the pinned table.
 
     Where the target's numbers do not rest on ranges, the inputs of verification stand in for missing images.
     """
@@ -225,7 +225,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
     from nnkit.inputs import calibration_files, has_calibration, preprocess_by_input
     from nnkit.preprocess.files import named
 
-    settings, model = calibration_settings(build), restructured.model
+    settings, model = calibration_settings(build), lowered.model
     if settings.table is not None:
         with build.progress.stage("calibrate") as step:
             step.detail = "pinned table"
@@ -293,16 +293,16 @@ def _observe_verification(build: Build, model: Model) -> CalibrationStats:
         return replace(observe(model, arrays, {}), images=0)
 
 
-def calibrate_if_possible(build: Build, restructured: Restructured) -> tuple[CalibrationStats, bool]:
+def calibrate_if_possible(build: Build, lowered: Lowered) -> tuple[CalibrationStats, bool]:
     """For the dry run: real statistics where the recipe has images, else unit ranges (formats then unknown)."""
     from nnkit.inputs import has_calibration
 
-    if has_calibration(build.recipe, calibration_settings(build), restructured.model):
-        return calibrate(build, restructured), True
+    if has_calibration(build.recipe, calibration_settings(build), lowered.model):
+        return calibrate(build, lowered), True
     unit = ValueRange(-1.0, 1.0, -1.0, 1.0)
-    proto = restructured.model.proto()
+    proto = lowered.model.proto()
     values = [i.name for i in proto.graph.input] + [name for node in proto.graph.node for name in node.output]
-    stats = CalibrationStats(dict.fromkeys(values, unit), "none", 0, restructured.model.digest)
+    stats = CalibrationStats(dict.fromkeys(values, unit), "none", 0, lowered.model.digest)
     return stats, False
 
 

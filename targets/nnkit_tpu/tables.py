@@ -29,7 +29,7 @@ def calibration_table(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, exac
     if missing:
         raise ModelError(
             f"{len(missing)} values have no calibrated range: {', '.join(missing)}",
-            remedy="calibrate the restructured network anew",
+            remedy="calibrate the model that is quantised, as the rewrites left it",
         )
     lines = ["# op_name    threshold    min    max"]
     line = _exact_line if exact else table_line

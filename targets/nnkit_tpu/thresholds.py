@@ -68,7 +68,7 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
     if missing:
         raise ModelError(
             f"{len(missing)} values have no calibrated range: {', '.join(missing)}",
-            remedy="calibrate the restructured network anew",
+            remedy="calibrate the model that is quantised, as the rewrites left it",
         )
     apart: set[str] = set()
     moves = {

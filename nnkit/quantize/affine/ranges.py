@@ -94,7 +94,11 @@ def _as_they_are(stats: CalibrationStats, scheme: AffineScheme) -> bool:
 
 def _activation_range(stats: CalibrationStats, value: str, scheme: AffineScheme, bits: Bits) -> tuple[float, float]:
     if value not in stats.ranges:
-        raise ModelError("no calibrated range", where=value, remedy="calibrate this model again")
+        raise ModelError(
+            "it has no range: calibration ran another form of this network",
+            where=value,
+            remedy="calibrate the model that is quantised, as the rewrites left it",
+        )
     observed, method, symmetric = stats.ranges[value], scheme.activation_method, scheme.symmetric_activations
     if stats.method in _PINNED:
         return observed.low, observed.high
