@@ -142,7 +142,7 @@ def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     elif command == "diagnose":
         diagnose_command(build, images=[], calibration=[], count=1, json=chance.random() < 0.5)
     elif command == "package":
-        build_package(build, folder / "x.nnpkg", manifest_extra={})
+        build_package(build, folder / "x.nnpkg")
     elif command == "table":
         convert_command(build, folder / "out", to="nnkit", onto=chance.choice((None, build, given)), json=True)
     else:

@@ -18,7 +18,7 @@ from nnkit.memory.joint_plan import Stage
 from nnkit.pipeline import Finished
 from nnkit.recipe.resolved import resolved_yaml
 from nnkit.report.advice import advice_for_networks
-from nnkit.report.build import file_entries, json_text, write_report_with
+from nnkit.report.build import file_entries, file_entry, json_text, write_report_with
 from nnkit.report.csv_cell import plain_cell
 from nnkit.report.layers_csv import COLUMNS, layer_table
 from nnkit.stages.report_stage import tool_versions
@@ -49,7 +49,7 @@ def write_report(
             **({"settings": list(build.recipe.settings)} if build.recipe.settings else {}),
             "target": build.key,
             "status": _status(finished, verdict),
-            "networks": [_network(name, each) for name, each in finished.items()],
+            "networks": [_network(name, each, folder) for name, each in finished.items()],
             "stages": with_milliseconds(stage_rows(deployed, verdict.stages, verdict.counts), machine.clock_hz),
             "clock_hz": machine.clock_hz,
             "survivors": survivor_rows(deployed),
@@ -157,20 +157,24 @@ def _status(finished: Mapping[str, Finished], verdict: PipelineVerdict) -> Statu
     return min(statuses, key=order.index)
 
 
-def _network(name: str, finished: Finished) -> dict[str, Any]:
+def _network(name: str, finished: Finished, folder: Path) -> dict[str, Any]:
+    place = f"networks/{name}"
     report: Any = finished.report
     floats = report["verify"]["float_vs_program"]
     return {
         "name": name,
         "status": finished.verdict.status,
         "released": finished.verdict.status in RELEASED,
-        "folder": f"networks/{name}",
+        "folder": place,
         "macs": report["macs"],
         "weight_bytes": report["planner"]["weight_bytes"],
         "cosine": floats["cosine"],
         "sqnr_db": floats["sqnr_db"],
         "gates": report["verify"]["gates"],
         "program_vs_artifact": report["verify"]["program_vs_artifact"],
+        "files": {
+            each: file_entry((folder / place / each).read_bytes()) for each in ("report.json", *report["files"])
+        },
     }
 
 

@@ -10,7 +10,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,17 +30,23 @@ from nnkit.package.manifest import (
 from nnkit.package.paths import why_refused, why_refused_together
 from nnkit.reading import open_regular
 
+_ARTIFACT = "artifact/"
+_MAX_DOCUMENT_BYTES = 1 << 28
 _RESTORE = "get the package again from where it came, or build it again"
 
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """A package found intact: its manifest, and the size and SHA-256 of the whole archive."""
+    """A package found intact: its manifest, and the size and SHA-256 of the whole archive.
+
+    documents: content of every file outside of `artifact/`, by name.
+    """
 
     path: Path
     manifest: Manifest
     size_bytes: int
     sha256: str
+    documents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -112,32 +118,27 @@ def verify_package(path: Path) -> VerifyResult:
     """
     with _opened(path) as stream:
         manifest, members = _read_manifest(stream)
-        for member in members[1:]:
-            _check_content(stream, member, manifest)
+        documents = {}
+        for member in members:
+            content: list[bytes] = []
+            keep = not member.name.startswith(_ARTIFACT) and member.size_bytes <= _MAX_DOCUMENT_BYTES
+            _check_content(stream, member, manifest, content.append if keep else None)
+            if keep:
+                documents[member.name] = b"".join(content)
         whole = _digest(_stream_chunks(stream))
-        return VerifyResult(path, manifest, whole.size_bytes, whole.sha256)
+        return VerifyResult(path, manifest, whole.size_bytes, whole.sha256, documents)
 
 
-def read_member(path: Path, name: str) -> bytes:
-    """One file of a package, checked against the manifest. Raises as `verify_package`, and KeyError without it."""
-    with _opened(path) as stream:
-        manifest, members = _read_manifest(stream)
-        member = next((each for each in members if each.name == name), None)
-        if member is None:
-            raise KeyError(name)
-        content: list[bytes] = []
-        _check_content(stream, member, manifest, content.append)
-        return b"".join(content)
-
-
-def extract_package(path: Path, dest: Path) -> Manifest:
+def extract_package(path: Path, dest: Path, verified: VerifyResult | None = None) -> Manifest:
     """Verifies the package and unpacks it, manifest included, into the folder `dest`, which must be new or empty.
+
+    verified: of the same package, where that was done already; no other is unpacked then.
 
     All is written to a temporary folder beside `dest`, checked while it is written, and renamed at the end: `dest`
     holds all of an intact package or is left as it was. Raises as `verify_package`, and UserFileError where `dest`
     is not empty or cannot be written.
     """
-    manifest = verify_package(path).manifest
+    manifest = (verified or verify_package(path)).manifest
     _check_destination(dest)
     try:
         dest.parent.mkdir(parents=True, exist_ok=True)

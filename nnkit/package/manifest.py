@@ -16,7 +16,10 @@ from typing import Any
 from nnkit.errors import UsageError
 from nnkit.package.paths import why_refused, why_refused_together
 
-FORMAT = 2
+FORMAT = 3
+"""Since 3 provenance is an envelope, and a deployment's networks have their reports in the package."""
+
+READABLE_FORMATS = (2, FORMAT)
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 _IDENTIFIER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+@-]{0,78}[A-Za-z0-9])?")
@@ -50,6 +53,7 @@ class Manifest:
     inputs, outputs: one object a tensor: at least `name`, `shape` and `format`.
     postprocess: one object a CPU-side stage.
     files: by name in the archive, without the manifest itself; the writer fills it in.
+    format: of the package.
 
     Raises UsageError where name, version or target cannot be part of a file name.
     """
@@ -67,6 +71,7 @@ class Manifest:
     outputs: Sequence[Mapping[str, Any]]
     postprocess: Sequence[Mapping[str, Any]] = ()
     files: Mapping[str, FileRecord] = field(default_factory=dict)
+    format: int = FORMAT
 
     def __post_init__(self) -> None:
         for key in ("name", "version", "target"):
@@ -96,10 +101,23 @@ class Manifest:
             each.name: getattr(self, each.name) for each in fields(self) if each.name != "files"
         }
         content["files"] = {name: {"sha256": it.sha256, "bytes": it.bytes} for name, it in self.files.items()}
-        content["format"] = FORMAT
         content = json.loads(json_bytes(content, where=MANIFEST_NAME))  # keys that are numbers become texts
         content["digest"] = hashlib.sha256(_canonical(content)).hexdigest()
         return _canonical(content)
+
+
+def said_by_report(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest has of the report; None for what is missing there."""
+    keys = ("nnkit", "target", "status", "memory", "inputs", "outputs", "tools")
+    return {**{key: report.get(key) for key in keys}, "accuracy": report.get("verify")}
+
+
+def said_by_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest has of the recipe as resolved; None for what is missing there."""
+    release = recipe.get("release")
+    version = release.get("version") if isinstance(release, Mapping) else None
+    postprocess = recipe.get("postprocess") or []
+    return {"name": recipe.get("name"), "version": version, "postprocess": postprocess, "recipe": recipe}
 
 
 def json_bytes(content: Any, *, where: str) -> bytes:
@@ -125,14 +143,14 @@ def parse_manifest(data: bytes) -> Manifest:
     name is refused; OtherFormatError where the format is another.
     """
     content = _parse_object(data)
-    if content.get("format") != FORMAT:
+    if content.get("format") not in READABLE_FORMATS or isinstance(content["format"], bool | float):
+        known = " and ".join(str(number) for number in READABLE_FORMATS)
         raise OtherFormatError(
-            f"the package has format {content.get('format')!r}; this version reads format {FORMAT}"
+            f"the package has format {content.get('format')!r}; this version reads formats {known}"
         )
     expected = content.pop("digest", None)
     if hashlib.sha256(_canonical(content)).hexdigest() != expected:
         raise ManifestError("the manifest was changed: its digest differs")
-    del content["format"]
     _check_types(content)
     records = {name: _file_record(name, record) for name, record in content.pop("files").items()}
     together = why_refused_together(records)
@@ -163,7 +181,7 @@ def _check_types(content: Mapping[str, Any]) -> None:
     texts = ("name", "version", "target", "status", "nnkit")
     lists = ("inputs", "outputs", "postprocess")
     for key, value in content.items():
-        expected = str if key in texts else list if key in lists else dict
+        expected = str if key in texts else list if key in lists else int if key == "format" else dict
         if not isinstance(value, expected):
             raise ManifestError(f"{key} is not a {expected.__name__}")
 

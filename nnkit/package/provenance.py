@@ -1,6 +1,7 @@
 """What a package is made of, for tools of others: an in-toto statement with SLSA provenance, and a CycloneDX SBOM.
 
-Both are made of the build's report and recipe alone, without times and hosts: the same build gives the same bytes.
+The statement lies in an envelope (`envelope.py`). Both are made of the build's report and recipe alone, without times
+and hosts: the same build gives the same bytes.
 Formats: in-toto Statement 1, SLSA provenance 1 (slsa.dev/spec/v1.0/provenance), CycloneDX 1.5 (cyclonedx.org).
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nnkit.errors import UserFileError
+from nnkit.package.evidence import Evidence
 from nnkit.package.manifest import SHA256, FileRecord, Manifest, json_bytes
 
 PROVENANCE_NAME = "provenance.intoto.json"
@@ -20,9 +22,18 @@ _BUILD_TYPE = "urn:nnkit:build:1"
 _BUILDER = "urn:nnkit:builder:1"
 
 
-def provenance(manifest: Manifest, files: Mapping[str, FileRecord], stages: Mapping[str, Any]) -> bytes:
-    """The statement. files: all of the package but this one and the SBOM. stages: of the report: what the build was
-    made from and kept outside of the package, with SHA-256 by name.
+def dependencies(evidence: Evidence) -> dict[str, Any]:
+    """What a build was made from and keeps outside of its package, with SHA-256 by name; of a deployment that of all
+    its networks."""
+    found: dict[str, Any] = {}
+    for each in evidence.networks.values() if evidence.networks else (evidence,):
+        stages = each.report.get("stages")
+        found |= {each.file(name): entry for name, entry in (stages if isinstance(stages, dict) else {}).items()}
+    return found
+
+
+def statement(manifest: Manifest, files: Mapping[str, FileRecord], stages: Mapping[str, Any]) -> bytes:
+    """The statement. files: all of the package but this one and the SBOM. stages: what `dependencies` gives.
 
     Raises UsageError where a value of the manifest cannot be written as JSON, UserFileError where a stage has no
     SHA-256: in-toto knows no dependency with an empty digest.

@@ -9,16 +9,25 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import GateFailedError, UserFileError
 from nnkit.output_file import write_output
-from nnkit.package.archive import verify_package
+from nnkit.package.archive import VerifyResult, verify_package
+from nnkit.package.envelope import is_signed_by, key_id, read_envelope
+from nnkit.package.evidence import UnreadableError
+from nnkit.package.manifest import FORMAT
+from nnkit.package.provenance import PROVENANCE_NAME
 from nnkit.reading import open_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+PASSWORD_VARIABLE = "NNKIT_KEY_PASSWORD"
+"""Holds the password of an encrypted private key: recipes and packages never do."""
 
 SUFFIX = ".sig"
 _CONTEXT = b"nnkit package signature 1\n"
@@ -30,12 +39,11 @@ def signature_path(package: Path) -> Path:
     return package.with_name(package.name + SUFFIX)
 
 
-def sign_package(path: Path, key_pem: bytes, password: bytes | None = None) -> Path:
-    """Verifies the package, signs it with a private Ed25519 key (PEM) and writes `<package>.sig`; returns its path.
+def sign_package(path: Path, key: Ed25519PrivateKey) -> Path:
+    """Verifies the package, signs it and writes `<package>.sig`; returns its path.
 
-    Raises UserFileError where the key cannot be used or the file cannot be written; and as `verify_package`.
+    Raises UserFileError where the file cannot be written; and as `verify_package`.
     """
-    key = _private_key(key_pem, password)
     sha256 = verify_package(path).sha256
     signature = key.sign(_message(sha256))
     out = signature_path(path)
@@ -43,22 +51,17 @@ def sign_package(path: Path, key_pem: bytes, password: bytes | None = None) -> P
     return out
 
 
-def check_private_key(key_pem: bytes) -> None:
-    """Raises UserFileError where `sign_package` could not use the key."""
-    _private_key(key_pem, None)
+def verify_signature(verified: VerifyResult, public_key_pem: bytes) -> str:
+    """Verifies the signature of an intact package, and that of its provenance, against a public Ed25519 key (PEM).
 
-
-def verify_signature(path: Path, public_key_pem: bytes) -> None:
-    """Verifies the package and its signature against a public Ed25519 key (PEM).
-
-    Raises UserFileError where the key or the signature file cannot be read, GateFailedError where the package or its
-    signature was changed, or another key signed; and as `verify_package`.
+    Returns the key's id. Raises UserFileError where the key or the signature file cannot be read, GateFailedError
+    where a signature was changed, is of another package, or another key signed.
     """
     from cryptography.exceptions import InvalidSignature
 
     key = _public_key(public_key_pem)
-    sha256 = verify_package(path).sha256
-    where = signature_path(path)
+    sha256 = verified.sha256
+    where = signature_path(verified.path)
     content = _read_signature_file(where)
     public = _raw(key)
     if content["key"] != base64.b64encode(public).decode("ascii"):
@@ -77,6 +80,26 @@ def verify_signature(path: Path, public_key_pem: bytes) -> None:
         raise GateFailedError(
             "the signature does not hold", where=str(where), remedy="get package and signature again"
         ) from error
+    _verify_provenance(verified, key)
+    return key_id(key)
+
+
+def _verify_provenance(verified: VerifyResult, key: Ed25519PublicKey) -> None:
+    """Packages of older formats have provenance without an envelope."""
+    data = verified.documents.get(PROVENANCE_NAME)
+    if data is None or verified.manifest.format != FORMAT:
+        return
+    where = f"{verified.path}: {PROVENANCE_NAME}"
+    try:
+        found = read_envelope(PROVENANCE_NAME, data)
+    except UnreadableError as error:
+        raise GateFailedError(error.reason, where=where, remedy="ask who released the package") from error
+    if not is_signed_by(found, key):
+        raise GateFailedError(
+            "the provenance is not signed by the key that signed the package",
+            where=where,
+            remedy="let the publisher pack the build again with the key: nnkit package build BUILD --key FILE",
+        )
 
 
 def _message(sha256: str) -> bytes:
@@ -120,23 +143,46 @@ def _read_signature_file(path: Path) -> dict[str, Any]:
     return dict(content)
 
 
-def _private_key(key_pem: bytes, password: bytes | None) -> Ed25519PrivateKey:
+def read_private_key(key_pem: bytes) -> Ed25519PrivateKey:
+    """A private Ed25519 key (PEM). One that is encrypted is opened with the password in `NNKIT_KEY_PASSWORD`.
+
+    Raises UserFileError where it is none, or the password is missing or wrong.
+    """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    remedy = "make one with: openssl genpkey -algorithm ed25519 -out release.pem"
+    where, remedy = "the signing key", "make one with: openssl genpkey -algorithm ed25519 -out release.pem"
+    password = os.environ.get(PASSWORD_VARIABLE) or None
     try:
-        key = load_pem_private_key(key_pem, password)
-    except TypeError as error:  # how the library reports a password that is missing or not needed
-        raise UserFileError(
-            "the key is encrypted, or a password was given for one that is not", where="release.key", remedy=remedy
-        ) from error
+        try:
+            key = load_pem_private_key(key_pem, None)
+        except TypeError as error:  # how the library reports that a password is needed
+            if password is None:
+                raise UserFileError(
+                    "is encrypted, and no password is given",
+                    where=where,
+                    remedy=f"set the environment variable {PASSWORD_VARIABLE} to its password",
+                ) from error
+            key = _opened(key_pem, password)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise UserFileError("is not a private key in PEM", where="release.key", remedy=remedy) from error
+        raise UserFileError("is not a private key in PEM", where=where, remedy=remedy) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise UserFileError("is not an Ed25519 key", where="release.key", remedy=remedy)
+        raise UserFileError("is not an Ed25519 key", where=where, remedy=remedy)
     return key
+
+
+def _opened(key_pem: bytes, password: str) -> PrivateKeyTypes:
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        return load_pem_private_key(key_pem, password.encode())
+    except ValueError as error:
+        raise UserFileError(
+            f"is encrypted, and the password in {PASSWORD_VARIABLE} does not open it",
+            where="the signing key",
+            remedy=f"set {PASSWORD_VARIABLE} to the password with which the key was made",
+        ) from error
 
 
 def _public_key(key_pem: bytes) -> Ed25519PublicKey:

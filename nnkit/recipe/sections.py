@@ -266,7 +266,8 @@ class ReleaseSection(RecipeModel):
     )
     key: RecipePath | None = Field(
         default=None,
-        description="Private key (PEM) for a detached signature; `null`: unsigned.",
+        description="Private Ed25519 key (PEM) that signs package and provenance; `null`: unsigned. "
+        "`NNKIT_KEY_PASSWORD` holds its password, if it has one.",
         examples=["release.pem"],
     )
 

@@ -182,6 +182,8 @@ def _layers(
             "placement": op.placement,
             "tags": list(op.tags),
             "origins": list(op.origins) or [op.name],
+            "inputs": list(op.inputs),
+            "output": op.output,
             "shape": list(program.tensors[op.output].shape),
             "macs": macs(op, program),
             "weight_bytes": op.weight_bytes(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nnkit.build_status import RELEASED, Status
 from nnkit.errors import RecipeError, UserFileError
@@ -11,23 +12,25 @@ from nnkit.recipe.deployment import DeploymentRecipe
 from nnkit.report.progress import Progress
 from nnkit.stages.types import Build
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-def signing_key(recipe: Recipe | DeploymentRecipe) -> bytes | None:
-    """The private key of `release.key`, as its file holds it; None where releases are not signed.
+
+def signing_key(recipe: Recipe | DeploymentRecipe) -> Ed25519PrivateKey | None:
+    """The private key of `release.key`; None where releases are not signed.
 
     Raises RecipeError for a file that is not there or that no signature can be made with.
     """
-    from nnkit.package import check_private_key
+    from nnkit.package import read_private_key
 
     key = recipe.release.key
     if key is None:
         return None
     pem = key.existing_file("the signing key").read_bytes()
     try:
-        check_private_key(pem)
+        return read_private_key(pem)
     except UserFileError as error:
         raise RecipeError(error.reason, where=key.where, remedy=error.remedy) from error
-    return pem
 
 
 def package(build: Build, status: Status, folder: Path) -> None:
@@ -48,8 +51,8 @@ def pack(progress: Progress, recipe: Recipe | DeploymentRecipe, status: Status, 
         if status not in RELEASED:
             step.detail = "no release: the build did not pass"
             return
-        archive = build_package(folder, manifest_extra={})
         key = signing_key(recipe)
+        archive = build_package(folder, key=key)
         if key is not None:
             sign_package(archive, key)
         step.detail = f"{archive.name}, {archive.stat().st_size:,} B" + (", signed" if key is not None else "")

@@ -6,17 +6,19 @@ import json
 import re
 import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forger import Forger
 
 from nnkit.builds import open_build
 from nnkit.deployed import Deployed
 from nnkit.deployed.session import trace_bytes
 from nnkit.deployment import plan_deployment
 from nnkit.errors import GateFailedError, ToolError, UserFileError
-from nnkit.package import build_package
+from nnkit.package import build_package, verify_package
 from nnkit.package.proofs import check_proofs
 from nnkit_gap8.deployment.emit import deployment_files
 from nnkit_gap8.deployment.runners import HostPipelineRunner
@@ -51,17 +53,88 @@ def test_what_reads_one_network_is_told_to_name_one(project: Project) -> None:
 def test_the_package_keeps_its_proofs_and_a_wrong_one_is_not_packed(project: Project, tmp_path: Path) -> None:
     folder = shutil.copytree(project.outcome.folder, tmp_path / "build")
     (package,) = folder.glob("*.nnpkg")
-    memory, comparison, gates, _ = check_proofs(package).checked
+    memory, comparison, gates, *_ = check_proofs(verify_package(package)).checked
     networks = project.outcome.report["networks"]
     runs = 2 + sum(e["contract"] != "not_run" for each in networks for e in each["program_vs_artifact"])
     assert memory.startswith("memory plan: ")
     assert comparison == f"comparison: {runs} runners without a difference"
-    assert gates == f"gates: {sum(len(each['gates']) for each in networks)} kept"
+    assert gates == f"gates: {sum(len(each['gates']) for each in networks)} kept, those of the recipe"
     report = json.loads((folder / "report.json").read_text())
     report["networks"][1]["program_vs_artifact"][0]["mismatches"] = 1
     (folder / "report.json").write_text(json.dumps(report))
-    with pytest.raises(GateFailedError, match=r"describer: \w+ found 1 differences"):
-        build_package(folder, tmp_path, manifest_extra={})
+    with pytest.raises(GateFailedError, match=r"'describer'.program_vs_artifact.* is 1 here, and 0 in networks"):
+        build_package(folder, tmp_path)
+
+
+def invent_ok(forger: Forger) -> None:
+    """A network's own report says mismatch."""
+    forger.edit("networks/finder/report.json", lambda it: it.update(status="mismatch")).renew_report()
+
+
+def empty_gates(forger: Forger) -> None:
+    """In the network's report and in that of all."""
+    forger.replace("networks/describer/recipe.yaml", "cosine: null", "cosine: 0.9999").renew_report()
+
+
+def invent_cosine(forger: Forger) -> None:
+    forger.edit("report.json", lambda it: it["networks"][0].update(cosine=1.0))
+
+
+def move_network(forger: Forger) -> None:
+    """One tensor's buffer in the joint plan, whose table of layers has no addresses of its own."""
+
+    def change(plan: Any) -> None:
+        buffer = next(each for each in plan["buffers"].values() if each["name"].startswith("describer/"))
+        buffer["offset_bytes"] += 4
+
+    forger.edit("plan.json", change).renew_report()
+
+
+def take_the_other_networks_plan(forger: Forger) -> None:
+    forger.files["networks/finder/plan.json"] = forger.files["networks/describer/plan.json"]
+    forger.renew_report()
+
+
+def invent_layers(forger: Forger) -> None:
+    forger.replace("layers.csv", "finder,", "describer,").renew_report()
+
+
+def forget_a_network(forger: Forger) -> None:
+    forger.edit("report.json", lambda it: it["networks"].pop()).renew_report()
+
+
+@pytest.mark.parametrize(
+    ("forge", "file", "reason"),
+    [
+        (lambda forger: None, None, ""),
+        (invent_ok, "networks/finder/report.json", "the status is 'mismatch'"),
+        (empty_gates, "networks/describer/report.json", "gates.cosine is missing here, and 0.9999 in networks"),
+        (invent_cosine, "report.json", "cosine is 1.0 here"),
+        (move_network, "plan.json", "describer/"),
+        (take_the_other_networks_plan, "networks/finder/report.json", "is"),
+        (invent_layers, "layers.csv", "network is 'describer' here, and 'finder' in networks/finder/layers.csv"),
+        (forget_a_network, "provenance.intoto.json", "resolvedDependencies"),
+        (
+            lambda forger: forger.files.update({"networks/finder/recipe.yaml": b"{}"}),
+            "report.json",
+            "networks/finder/recipe.yaml",
+        ),
+    ],
+)
+def test_a_forged_package_contradicts_itself(
+    forge: Callable[[Forger], object], file: str | None, reason: str, project: Project, tmp_path: Path
+) -> None:
+    (package,) = project.outcome.folder.glob("*.nnpkg")
+    forger = Forger(package)
+    forge(forger)
+    forged = verify_package(forger.pack(tmp_path / "x.nnpkg"))
+    if file is None:
+        assert check_proofs(forged).checked
+        return
+    with pytest.raises(GateFailedError) as error:
+        check_proofs(forged)
+    assert error.value.where == f"{tmp_path / 'x.nnpkg'}: {file}", error.value
+    assert reason in error.value.reason
 
 
 def test_the_memory_is_the_largest_and_not_the_sum(project: Project) -> None:

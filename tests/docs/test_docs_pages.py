@@ -12,7 +12,7 @@ import typer
 
 from nnkit.c.postprocess.emit import emit_postprocess
 from nnkit.cli import app
-from nnkit.package.build import PACKED
+from nnkit.package.evidence import EVIDENCE
 from nnkit.package.manifest import Manifest
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
 from nnkit.postprocess import (
@@ -256,7 +256,7 @@ def test_the_c_of_the_cpu_side_page_compiles(tmp_path: Path) -> None:
 def test_the_packages_page_lists_what_is_packed_and_what_the_manifest_holds() -> None:
     page = read("packages.md")
     listed = {name for row in rows(section(page, "What is in it")) for name in code(row[0])}
-    assert listed == {*PACKED, "manifest.json", "artifact/", PROVENANCE_NAME, SBOM_NAME}
+    assert listed == {*EVIDENCE, "manifest.json", "artifact/", "networks/NAME/", PROVENANCE_NAME, SBOM_NAME}
     text = section(page, "What is in it")
     named = code(text[text.index("The manifest holds") :])
     assert {*Manifest.__dataclass_fields__, "format", "digest"} <= set(named)

@@ -11,6 +11,13 @@ from nnkit.package import Manifest, write_archive
 FILES = {"report.json": b"{}\n", "artifact/weights.bin": bytes(range(40)), "artifact/network.c": b"int x;\n"}
 
 
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration folder of the test's own."""
+    monkeypatch.setenv("NNKIT_CONFIG", str(tmp_path / "config"))
+    return tmp_path / "config"
+
+
 @pytest.fixture
 def manifest() -> Manifest:
     return Manifest(

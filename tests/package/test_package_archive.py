@@ -17,6 +17,7 @@ import pytest
 from nnkit.errors import ExitCode, GateFailedError, NnkitError, UsageError, UserFileError
 from nnkit.package import Manifest, extract_package, inspect_package, stored_zip, verify_package, write_archive
 from nnkit.package.manifest import FileRecord
+from nnkit.package.proofs import check_proofs
 
 
 def zip_of(files: dict[str, bytes]) -> bytes:
@@ -299,14 +300,19 @@ def test_a_package_exchanged_between_check_and_extraction_leaves_nothing(
     assert list(tmp_path.iterdir()) == [package]
 
 
-def test_another_format_is_not_called_damage(tmp_path: Path, manifest: Manifest, monkeypatch) -> None:
-    from nnkit.package import manifest as module
-
-    monkeypatch.setattr(module, "FORMAT", 3)
-    newer = write_archive({"a": b""}, manifest, tmp_path / "p.nnpkg")
-    monkeypatch.undo()
-    with pytest.raises(UserFileError, match="format 3; this version reads format 2"):
+def test_another_format_is_not_called_damage(tmp_path: Path, manifest: Manifest) -> None:
+    newer = write_archive({"a": b""}, replace(manifest, format=4), tmp_path / "p.nnpkg")
+    with pytest.raises(UserFileError, match="format 4; this version reads formats 2 and 3"):
         verify_package(newer)
+
+
+def test_an_older_format_is_read_but_cannot_be_held_to_its_proofs(tmp_path: Path, manifest: Manifest) -> None:
+    """What it says is not enough: a forger would else call a package old."""
+    old = write_archive({"a": b""}, replace(manifest, format=2), tmp_path / "p.nnpkg")
+    assert extract_package(old, tmp_path / "release").format == inspect_package(old).format == 2
+    with pytest.raises(UserFileError, match="format 2: its proofs can be checked since format 3") as error:
+        check_proofs(verify_package(old))
+    assert "build the package again" in error.value.remedy
 
 
 def test_more_than_4_gib_are_refused_before_anything_is_written() -> None:

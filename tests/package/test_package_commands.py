@@ -58,7 +58,7 @@ def test_inspect_shows_the_accuracy_of_a_report(
     ("release", "lines"),
     [
         ({"notes": "First release.\nNeeds L2 of 512 KiB.\n"}, ["First release.", "Needs L2 of 512 KiB."]),
-        ({"notes": "red \x1b[31m"}, ["red ?[31m"]),  # nothing that a terminal would act on
+        ({"notes": "red \x1b[31m"}, [r"red \x1b[31m"]),  # nothing that a terminal would act on
         ({"notes": None}, []),
         ({}, []),
         (None, []),

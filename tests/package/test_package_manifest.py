@@ -77,7 +77,7 @@ def test_file_name(manifest: Manifest) -> None:
         ({"files": {"a": 1}}, "the record of 'a'"),
         ({"files": {"../a": {"sha256": "0" * 64, "bytes": 1}}}, "has a part '..'"),
         ({"files": {"manifest.json": {"sha256": "0" * 64, "bytes": 1}}}, "the manifest's own name"),
-        ({"format": 1}, "format 1; this version reads format 2"),
+        ({"format": 1}, "format 1; this version reads formats 2 and 3"),
     ],
 )
 def test_a_wrong_manifest_with_a_right_digest_is_refused(change: dict, words: str, manifest: Manifest) -> None:

@@ -14,8 +14,11 @@ from small_project import make_build, write_project
 from nnkit import pipeline
 from nnkit.c.host_compiler import host_compiler
 from nnkit.errors import GateFailedError, UserFileError
-from nnkit.package import build_package
-from nnkit.package.proofs import check_proofs, check_records
+from nnkit.package import build_package, verify_package
+from nnkit.package.contradiction import ContradictionError
+from nnkit.package.envelope import read_envelope
+from nnkit.package.plan_proof import check_plan
+from nnkit.package.proofs import check_proofs
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
 from nnkit.report.build import file_entry
 
@@ -39,11 +42,11 @@ def repacked(build: Path, place: Path, name: str, change: Callable[[Any], None])
         report = json.loads((place / "report.json").read_text())
         report["files"][name] = file_entry((place / name).read_bytes())
         (place / "report.json").write_text(json.dumps(report))
-    return build_package(place, place / "x.nnpkg", manifest_extra={})
+    return build_package(place, place / "x.nnpkg")
 
 
 def test_a_release_keeps_its_proofs(build: Path) -> None:
-    result = check_proofs(next(build.glob("*.nnpkg")))
+    result = check_proofs(verify_package(next(build.glob("*.nnpkg"))))
     assert len(result.checked) == 5
     assert "1 runners without a difference" in result.checked[1]
     layers = json.loads((build / "report.json").read_text())["layers"]
@@ -59,12 +62,12 @@ def overlap(plan: Any) -> None:
 
 
 def outside(plan: Any) -> None:
-    plan["regions"]["l2"]["peak_bytes"] = 1
+    plan["regions"]["l1"]["peak_bytes"] = 1
 
 
 def dead(plan: Any) -> None:
     step = plan["steps"][-1]
-    plan["buffers"][plan["tensors"][step["writes"][0]]["buffer"]].update(first_step=999, last_step=999)
+    plan["buffers"][plan["tensors"][step["writes"][0]]["buffer"]].update(last_step=step["index"] - 1)
 
 
 def differs(report: Any) -> None:
@@ -74,6 +77,10 @@ def differs(report: Any) -> None:
 def not_run(report: Any) -> None:
     for entry in report["verify"]["program_vs_artifact"]:
         entry["contract"] = "not_run"
+
+
+def wraps(report: Any) -> None:
+    next(layer for layer in report["layers"] if layer["proof"] == "proven")["observed"]["wraps"] = 1
 
 
 def heavy(report: Any) -> None:
@@ -86,7 +93,7 @@ def narrow(report: Any) -> None:
 
 
 def gate(report: Any) -> None:
-    report["verify"]["gates"][0]["limit"] = 2.0
+    report["verify"]["gates"][0]["measured"] = report["verify"]["float_vs_program"]["cosine"] = 0.5
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,8 @@ def gate(report: Any) -> None:
         ("plan.json", lambda plan: plan.pop("steps"), "cannot be read"),
         ("report.json", differs, "found 3 differences"),
         ("report.json", not_run, "nothing has run it"),
-        ("report.json", gate, "demands 2"),
+        ("report.json", gate, "demands 0.99, 0.5 was measured"),
+        ("report.json", wraps, "are called proven, and wrapped"),
         ("report.json", heavy, "beyond an int32 accumulator"),
         ("report.json", narrow, r"32768, which s16\.\d+ does not hold"),
     ],
@@ -115,18 +123,24 @@ def test_a_proof_that_does_not_hold_is_found(
     with pytest.raises(GateFailedError, match=reason):
         repacked(build, tmp_path / "here", name, change)
     assert not (tmp_path / "here" / "x.nnpkg").exists()
-    monkeypatch.setattr("nnkit.package.build.check_records", lambda plan, report: ())
+    monkeypatch.setattr("nnkit.package.build.check_evidence", lambda evidence, files: ())
+    package = repacked(build, tmp_path / "elsewhere", name, change)
     with pytest.raises(GateFailedError, match=reason):
-        check_proofs(repacked(build, tmp_path / "elsewhere", name, change))
+        check_proofs(verify_package(package))
 
 
-@pytest.mark.parametrize("name", ["plan.json", "layers.csv", "recipe.yaml"])
-def test_what_was_changed_beside_the_report_is_not_packed(build: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [("plan.json", b"conv1", b"conv0"), ("layers.csv", b"conv1", b"conv0"), ("recipe.yaml", b"1.2.3", b"1.2.4")],
+)
+def test_what_was_changed_beside_the_report_is_not_packed(
+    build: Path, tmp_path: Path, name: str, old: bytes, new: bytes
+) -> None:
     place = tmp_path / "b"
     shutil.copytree(build, place)
-    (place / name).write_bytes((place / name).read_bytes() + b"\n")
+    (place / name).write_bytes((place / name).read_bytes().replace(old, new))
     with pytest.raises(GateFailedError, match="was changed after it was verified") as error:
-        build_package(place, place / "x.nnpkg", manifest_extra={})
+        build_package(place, place / "x.nnpkg")
     assert error.value.where == str(place / name)
 
 
@@ -137,20 +151,19 @@ def test_a_stage_without_a_digest_is_not_packed(build: Path, tmp_path: Path, ent
 
 
 def test_provenance_and_materials_name_every_file_and_no_time(build: Path, tmp_path: Path) -> None:
-    from nnkit.package.archive import inspect_package, read_member
-
     package = next(build.glob("*.nnpkg"))
-    files = {n: r.sha256 for n, r in inspect_package(package).files.items() if n not in (PROVENANCE_NAME, SBOM_NAME)}
-    statement = json.loads(read_member(package, PROVENANCE_NAME))
+    verified = verify_package(package)
+    files = {n: r.sha256 for n, r in verified.manifest.files.items() if n not in (PROVENANCE_NAME, SBOM_NAME)}
+    statement = json.loads(read_envelope(PROVENANCE_NAME, verified.documents[PROVENANCE_NAME]).payload)
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
     assert {each["name"]: each["digest"]["sha256"] for each in statement["subject"]} == files
     definition = statement["predicate"]["buildDefinition"]
     assert {each["name"] for each in definition["resolvedDependencies"]} >= {"float.onnx", "program.nnkit"}
-    materials = json.loads(read_member(package, SBOM_NAME))
+    materials = json.loads(verified.documents[SBOM_NAME])
     assert (materials["bomFormat"], materials["specVersion"]) == ("CycloneDX", "1.5")
     assert {each["name"]: each["hashes"][0]["content"] for each in materials["components"]} == files
-    again = build_package(build, tmp_path / "again.nnpkg", manifest_extra={})
+    again = build_package(build, tmp_path / "again.nnpkg")
     assert again.read_bytes() == package.read_bytes()
 
 
@@ -182,14 +195,10 @@ def two_buffers(offset: int, last: int, first: int = 1) -> dict[str, Any]:
     }
 
 
-NOTHING_RAN = {"status": "unproven", "verify": {"program_vs_artifact": [], "gates": []}}
-
-
 def test_a_result_may_lie_over_what_its_step_reads_as_its_accesses_allow() -> None:
-    said = check_records(two_buffers(20, 1), NOTHING_RAN)[0]
-    assert (
-        "2 buffers in 1 regions do not overlap while live; 1 is written in place, which the order of accesses" in said
-    )
+    buffers, said = check_plan(two_buffers(20, 1))
+    assert buffers == 2
+    assert said == "; 1 is written in place, which the order of accesses allows"
 
 
 def another(**changes: Any) -> Callable[[dict[str, Any]], None]:
@@ -202,11 +211,11 @@ def another(**changes: Any) -> Callable[[dict[str, Any]], None]:
         (two_buffers(19, 1), None, "needs 20 bytes between their starts, and has 19"),
         (two_buffers(20, 2), None, "step 1 is not the last that reads"),
         (two_buffers(20, 1, first=0), None, "step 1 is not the last that reads"),
-        (two_buffers(20, 1), lambda plan: plan.update(overlaps=[]), "share bytes of arena at one time\n"),
+        (two_buffers(20, 1), lambda plan: plan.update(overlaps=[]), "share bytes of arena at one time$"),
         (two_buffers(20, 1), lambda plan: plan["steps"][1].update(reads=[]), "does not read 'x'"),
         (two_buffers(20, 1), another(channels=3), "those of other tensors"),
         (two_buffers(20, 1), another(rereads=True), "needs 24 bytes"),
-        (two_buffers(20, 1), another(window={**WINDOW, "dilation": [1, 1]}), "cannot be read"),
+        (two_buffers(20, 1), another(window={**WINDOW, "dilation": [1, 1]}), "padding"),
     ],
 )
 def test_a_result_that_its_accesses_do_not_allow_is_refused(
@@ -214,8 +223,8 @@ def test_a_result_that_its_accesses_do_not_allow_is_refused(
 ) -> None:
     if change is not None:
         change(plan)
-    with pytest.raises(GateFailedError, match=reason):
-        check_records(plan, NOTHING_RAN)
+    with pytest.raises((ContradictionError, KeyError), match=reason):
+        check_plan(plan)
 
 
 @pytest.mark.parametrize(("offset", "last"), [(8, 1), (0, 1), (8, 2)])
@@ -223,7 +232,7 @@ def test_a_plan_of_version_1_has_its_planners_word(offset: int, last: int) -> No
     """Builds from before plans named their accesses are still packed, where buffers meet in one step alone."""
     plan = two_buffers(offset, last) | {"version": 1}
     if (offset, last) == (8, 1):
-        assert "which the planner alone vouches for" in check_records(plan, NOTHING_RAN)[0]
+        assert "which the planner alone vouches for" in check_plan(plan)[1]
     else:
-        with pytest.raises(GateFailedError, match="share bytes"):
-            check_records(plan, NOTHING_RAN)
+        with pytest.raises(ContradictionError, match="share bytes"):
+            check_plan(plan)

@@ -7,6 +7,7 @@ without unknown fields. protobuf has no required fields: those of Statement v1 a
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -38,11 +39,12 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @pytest.fixture(scope="module")
 def members(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A package's files, read by zipfile."""
+    """A package's files, read by zipfile; of the provenance the statement in its envelope."""
     folder = tmp_path_factory.mktemp("schemas")
     built = pipeline.run(make_build(write_project(folder)), folder / "out").folder
     with zipfile.ZipFile(next(built.glob("*.nnpkg"))) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+        found = {name: archive.read(name) for name in archive.namelist()}
+    return found | {PROVENANCE_NAME: base64.standard_b64decode(json.loads(found[PROVENANCE_NAME])["payload"])}
 
 
 def sbom_error(content: Any) -> str | None:

@@ -1,0 +1,331 @@
+"""Packages forged without a key: whole in every digest, and contradicting themselves in one thing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forger import MANIFEST, PROVENANCE, SBOM, Forger
+from nnkit_command import run_nnkit
+from small_project import RECIPE, make_build, write_project
+
+from nnkit import pipeline
+from nnkit.c.host_compiler import host_compiler
+from nnkit.errors import GateFailedError
+from nnkit.package import verify_package
+from nnkit.package.proofs import check_proofs
+
+if host_compiler() is None:
+    pytest.skip("no C compiler", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("honest")
+    return next(pipeline.run(make_build(write_project(folder)), folder / "out").folder.glob("*.nnpkg"))
+
+
+@pytest.fixture(scope="module")
+def another(tmp_path_factory: pytest.TempPathFactory) -> Forger:
+    """A package of the same network in 8 bits, with one gate."""
+    folder = tmp_path_factory.mktemp("another")
+    recipe = RECIPE.replace("gap8: {}", "gap8: {precision: int8}").replace("sqnr_db: 20, ", "")
+    return Forger(
+        next(pipeline.run(make_build(write_project(folder, recipe)), folder / "out").folder.glob("*.nnpkg"))
+    )
+
+
+def test_what_the_forger_packs_again_is_the_package(package: Path, tmp_path: Path) -> None:
+    """All that it forges below is found by what it says, not by how it packs."""
+    again = Forger(package).renew_report().pack(tmp_path / "again.nnpkg")
+    assert again.read_bytes() == package.read_bytes()
+    assert check_proofs(verify_package(again)).checked
+
+
+def report(change: Callable[[Any], object]) -> Callable[[Forger], object]:
+    """A change of the report; the manifest repeats what it says of accuracy."""
+
+    def forge(forger: Forger) -> None:
+        forger.edit("report.json", change)
+        said = forger.document("report.json")
+        repeated = {key: said[key] for key in ("status", "memory", "inputs", "outputs", "tools")}
+        forger.edit(MANIFEST, lambda it: it.update(repeated, accuracy=said["verify"]))
+        forger.edit(
+            PROVENANCE,
+            lambda it: it["predicate"]["buildDefinition"]["internalParameters"].update(status=said["status"]),
+        )
+
+    return forge
+
+
+def alone(name: str, change: Callable[[Any], object]) -> Callable[[Forger], object]:
+    """A change of one document, which the report names anew."""
+    return lambda forger: forger.edit(name, change).renew_report()
+
+
+def zero_weights(forger: Forger) -> None:
+    forger.files["artifact/weights.bin"] = bytes(len(forger.files["artifact/weights.bin"]))
+
+
+def drop_gates(it: Any) -> None:
+    it["verify"]["gates"] = []
+
+
+def lower_gate(it: Any) -> None:
+    it["verify"]["gates"][0]["limit"] = 0.5
+
+
+def run_nothing(it: Any) -> None:
+    it["verify"]["program_vs_artifact"][0].update(contract="not_run", values=0, inputs=0, reason="no compiler")
+
+
+def run_more(it: Any) -> None:
+    it["verify"]["program_vs_artifact"][1].update(contract="exact")
+
+
+def invent_cosine(it: Any) -> None:
+    it["verify"]["float_vs_program"]["cosine"] = 1.0
+
+
+def move_tensor(plan: Any) -> None:
+    tensor = plan["tensors"]["relu6_out"]
+    tensor["size_bytes"] //= 2
+
+
+def move_buffer(plan: Any) -> None:
+    plan["buffers"]["globalaveragepool20_out"]["offset_bytes"] = 4
+
+
+def exchange_steps(plan: Any) -> None:
+    plan["steps"][2]["op"], plan["steps"][3]["op"] = plan["steps"][3]["op"], plan["steps"][2]["op"]
+
+
+def rename_step(plan: Any) -> None:
+    plan["steps"][0]["op"] = "conv99"
+
+
+def shrink_memory(it: Any) -> None:
+    it["memory"]["l2"].update(peak_bytes=4096, lower_bound_bytes=4096)
+
+
+def require_the_emulator(forger: Forger) -> None:
+    """In recipe, manifest and provenance alike."""
+    forger.replace("recipe.yaml", "require: []", "require: [rv32]").renew_report()
+    forger.edit(MANIFEST, lambda it: it["recipe"]["verify"].update(require=["rv32"]))
+    recipe = forger.document(MANIFEST)["recipe"]
+    forger.edit(PROVENANCE, lambda it: externals(it).update(recipe=recipe))
+
+
+def externals(statement: Any) -> Any:
+    return statement["predicate"]["buildDefinition"]["externalParameters"]
+
+
+def take_recipe(forger: Forger, other: Forger) -> None:
+    """The recipe of another build, in manifest and provenance too."""
+    forger.files["recipe.yaml"] = other.files["recipe.yaml"]
+    recipe = other.document(MANIFEST)["recipe"]
+    forger.edit(MANIFEST, lambda it: it.update(recipe=recipe)).renew_report()
+    forger.edit(PROVENANCE, lambda it: externals(it).update(recipe=recipe))
+
+
+def take_plan(forger: Forger, other: Forger) -> None:
+    forger.files["plan.json"] = other.files["plan.json"]
+    forger.renew_report()
+
+
+def take_plan_and_memory(forger: Forger, other: Forger) -> None:
+    take_plan(forger, other)
+    theirs = other.document("report.json")
+    report(lambda it: it.update(memory=theirs["memory"], planner=theirs["planner"]))(forger)
+
+
+def state_twice(forger: Forger) -> None:
+    """One JSON reader takes the first of the two, another the last."""
+    forger.replace("report.json", '  "status": "ok",', '  "status": "mismatch",\n  "status": "ok",')
+
+
+FORGERIES: dict[str, tuple[Callable[[Forger], object], str, str]] = {
+    "the report says mismatch, the manifest ok": (
+        lambda it: it.edit("report.json", lambda r: r.update(status="mismatch")),
+        MANIFEST,
+        "status is 'ok' here, and 'mismatch' in report.json",
+    ),
+    "weights are zero, the report names the old ones": (zero_weights, "report.json", r"of 'artifact/weights\.bin'"),
+    "C is changed, the report names the old one": (
+        lambda it: it.replace("artifact/small_conv.c", "+=", "-="),
+        "report.json",
+        r"of 'artifact/small_conv\.c'",
+    ),
+    "C is added that the report does not name": (
+        lambda it: it.files.update({"artifact/more.c": b"int x;\n"}),
+        "artifact/more.c",
+        "report.json does not name it",
+    ),
+    "C is missing that the report names": (
+        lambda it: it.files.pop("artifact/small_pool.c"),
+        "report.json",
+        r"small_pool\.c', which is not there",
+    ),
+    "gates are emptied": (report(drop_gates), "report.json", r"gates\.cosine is missing here, and 0\.99 in recipe"),
+    "a gate is lowered": (report(lower_gate), "report.json", r"gates\.cosine is 0\.5 here, and 0\.99 in recipe"),
+    "a gate did not pass": (
+        report(lambda it: it["verify"]["gates"][0].update(passed=False)),
+        "report.json",
+        "the gate cosine demands",
+    ),
+    "ok, and nothing has run it": (report(run_nothing), "report.json", "'ok', and nothing has run it"),
+    "a runner is said to have run": (report(run_more), "report.json", "rv32 .* compared nothing"),
+    "a runner found differences": (
+        report(lambda it: it["verify"]["program_vs_artifact"][0].update(mismatches=2)),
+        "report.json",
+        "host found 2 differences",
+    ),
+    "unproven, and something has run it": (
+        report(lambda it: it.update(status="unproven")),
+        "report.json",
+        "'unproven', and host has run it",
+    ),
+    "a required runner has not run": (require_the_emulator, "report.json", "required runners"),
+    "status of the manifest alone": (
+        lambda it: it.edit(MANIFEST, lambda m: m.update(status="unproven")),
+        MANIFEST,
+        "'unproven' here, and 'ok' in report",
+    ),
+    "memory of the manifest alone": (
+        lambda it: it.edit(MANIFEST, shrink_memory),
+        MANIFEST,
+        r"memory\.l2\.lower_bound_bytes is 4096 here",
+    ),
+    "accuracy of the manifest alone": (
+        lambda it: it.edit(MANIFEST, lambda m: m["accuracy"]["float_vs_program"].update(sqnr_db=99.0)),
+        MANIFEST,
+        r"accuracy\.float_vs_program\.sqnr_db is 99\.0 here",
+    ),
+    "version of the manifest alone": (
+        lambda it: it.edit(MANIFEST, lambda m: m.update(version="9.9.9")),
+        MANIFEST,
+        r"version is '9\.9\.9' here, and '1\.2\.3' in recipe\.yaml",
+    ),
+    "notes of the manifest alone": (
+        lambda it: it.edit(MANIFEST, lambda m: m["recipe"]["release"].update(notes="Certified.")),
+        MANIFEST,
+        r"recipe\.release\.notes is 'Certified\.' here",
+    ),
+    "memory of the report, and the manifest": (report(shrink_memory), "report.json", r"memory\.l2\.\w+ is 4096 here"),
+    "accuracy of the report, and the manifest": (report(invent_cosine), "report.json", "the gate cosine measured"),
+    "instructions of a layer of the report": (
+        report(lambda it: it["layers"][0].update(instructions=7)),
+        "layers.csv",
+        r"'conv1': instructions is '' here, and '7' in report",
+    ),
+    "figures of the table of layers": (
+        lambda it: it.replace("layers.csv", "84.33078649828836", "99.5").renew_report(),
+        "layers.csv",
+        r"'conv1': sqnr_db is '99\.5' here",
+    ),
+    "macs of the report": (report(lambda it: it.update(macs=1)), "report.json", "macs is 1 here, and 184128"),
+    "status of the provenance": (
+        alone(
+            PROVENANCE,
+            lambda it: it["predicate"]["buildDefinition"].update(internalParameters={"status": "unproven"}),
+        ),
+        PROVENANCE,
+        r"internalParameters\.status is 'unproven' here, and 'ok' in manifest",
+    ),
+    "tools of the provenance": (
+        alone(PROVENANCE, lambda it: it["predicate"]["runDetails"]["builder"]["version"].update(nnkit="9")),
+        PROVENANCE,
+        r"version\.nnkit is '9' here",
+    ),
+    "networks of the provenance": (
+        alone(PROVENANCE, lambda it: it["predicate"]["buildDefinition"]["resolvedDependencies"].pop(0)),
+        PROVENANCE,
+        "resolvedDependencies",
+    ),
+    "version of the bill of materials": (
+        alone(SBOM, lambda it: it["metadata"]["component"].update(version="9.9.9")),
+        SBOM,
+        r"version is '9\.9\.9' here, and '1\.2\.3' in manifest",
+    ),
+    "tools of the bill of materials": (
+        alone(SBOM, lambda it: it["metadata"]["tools"]["components"].pop()),
+        SBOM,
+        "components.* is missing here",
+    ),
+    "a tensor of half its size": (
+        alone("plan.json", move_tensor),
+        "layers.csv",
+        "'conv5': output_bytes is '648' here",
+    ),
+    "a buffer elsewhere": (
+        alone("plan.json", move_buffer),
+        "layers.csv",
+        r"output_address is 'l2\+0' here, and 'l2\+4'",
+    ),
+    "steps of layers exchanged": (
+        alone("plan.json", exchange_steps),
+        "plan.json",
+        "no step of .* writes|does not live",
+    ),
+    "a step of no layer": (alone("plan.json", rename_step), "plan.json", "'conv99', which is no layer of report"),
+    "a shape of the report": (
+        report(lambda it: it["outputs"][0].update(shape=[25])),
+        "plan.json",
+        "the bytes of 'flatten21_out' is 48 here, and 50 in report",
+    ),
+    "the status stands twice": (state_twice, "report.json", "the key 'status' stands twice"),
+}
+
+
+def refused(package: Path) -> GateFailedError:
+    """What is said of a package that is whole."""
+    verified = verify_package(package)
+    with pytest.raises(GateFailedError) as error:
+        check_proofs(verified)
+    return error.value
+
+
+@pytest.mark.parametrize("kind", FORGERIES)
+def test_a_contradiction_is_found_and_its_file_named(kind: str, package: Path, tmp_path: Path) -> None:
+    forge, file, reason = FORGERIES[kind]
+    forger = Forger(package)
+    forge(forger)
+    error = refused(forger.pack(tmp_path / "x.nnpkg"))
+    assert error.exit_code == 1
+    assert error.where == f"{tmp_path / 'x.nnpkg'}: {file}"
+    assert re.search(reason, error.reason), error.reason
+
+
+@pytest.mark.parametrize(
+    ("take", "file", "reason"),
+    [
+        (take_plan, "report.json", "memory"),
+        (take_plan_and_memory, "layers.csv", "bytes"),
+        (take_recipe, "report.json", r"gates\.sqnr_db is 20\.0 here, and missing in recipe\.yaml"),
+        (lambda forger, other: forger.files.update({"recipe.yaml": other.files["recipe.yaml"]}), MANIFEST, "recipe"),
+        (lambda forger, other: forger.files.update({"plan.json": other.files["plan.json"]}), "report.json", "plan"),
+    ],
+)
+def test_what_is_taken_from_another_build_is_found(
+    take: Callable[[Forger, Forger], object], file: str, reason: str, package: Path, another: Forger, tmp_path: Path
+) -> None:
+    forger = Forger(package)
+    take(forger, another)
+    error = refused(forger.pack(tmp_path / "x.nnpkg"))
+    assert error.where.endswith(f": {file}")
+    assert re.search(reason, error.reason), error.reason
+
+
+def test_the_command_ends_with_1_and_names_the_file(package: Path, tmp_path: Path) -> None:
+    forger = Forger(package)
+    zero_weights(forger)
+    forged = forger.pack(tmp_path / "x.nnpkg")
+    whole = run_nnkit("package", "verify", forged)
+    assert whole.returncode == 0
+    assert whole.stdout.splitlines()[0] == f"{forged}: intact, not signed by a key you trust"
+    proofs = run_nnkit("package", "verify", forged, "--proofs")
+    assert (proofs.returncode, proofs.stdout) == (1, "")
+    assert "report.json: a proof does not hold: of 'artifact/weights.bin'" in proofs.stderr
