@@ -12,11 +12,11 @@ from nnkit.program import JoinRows, Program
 from nnkit_gap8.code_size import StepsForm, code_bytes
 from nnkit_gap8.options import L2_BYTES, Gap8Options
 
-_ROUNDS = 4  # plans with more and more room for code: what is left of L2 decides how many pieces weights come in
+ROUNDS = 4  # plans with more and more room for code: what is left of L2 decides how many pieces weights come in
 
 
 def steps_form(program: Program, plan: MemoryPlan, options: Gap8Options) -> StepsForm:
-    """As the options say; `auto`: a table where the calls, by their estimate, are too much.
+    """As the options say; `auto`: a table where the calls, by their bound, are too much.
 
     Too much is more than the plan keeps for code; where it keeps none, more than the chip's L2 has beside the peak.
     """
@@ -33,20 +33,30 @@ def _room_bytes(plan: MemoryPlan) -> int:
 
 
 def with_code_told(program: Program, plan: MemoryPlan, options: Gap8Options) -> MemoryPlan:
-    """The plan, with a note of a table that was chosen, and of code that is too much for L2 either way."""
+    """The plan, with a note of a table that was chosen, and of code that may be too much for L2."""
     form = steps_form(program, plan, options)
     notes = []
     if form == "table" and options.steps == "auto":
         table, calls = (code_bytes(program, plan, options, each) for each in ("table", "calls"))
-        notes.append(f"the steps are a table: about {table:,} bytes of code, {calls:,} written out as calls")
-    if options.memory.code is None and options.memory.l2 <= L2_BYTES:
-        together = plan.regions["l2"].peak_bytes + code_bytes(program, plan, options, form)
-        if together > L2_BYTES:
-            notes.append(
-                f"activations, weights and about {together - plan.regions['l2'].peak_bytes:,} bytes of code take "
-                f"{together - L2_BYTES:,} bytes more than the chip's L2; `memory: {{code: auto}}` plans with the code"
-            )
-    return replace(plan, notes=(*plan.notes, *notes))
+        notes.append(f"the steps are a table: at most {table:,} bytes of code, {calls:,} written out as calls")
+    return with_excess_told(
+        replace(plan, notes=(*plan.notes, *notes)), options, code_bytes(program, plan, options, form)
+    )
+
+
+def with_excess_told(plan: MemoryPlan, options: Gap8Options, most_bytes: int) -> MemoryPlan:
+    """The plan, with a note where it keeps nothing for the code and both may be too much for L2.
+
+    most_bytes: of code.
+    """
+    excess = plan.regions["l2"].peak_bytes + most_bytes - max(options.memory.l2, L2_BYTES)
+    if options.memory.code is not None or excess <= 0:
+        return plan
+    note = (
+        f"with the code, which takes at most {most_bytes:,} bytes, it may be {excess:,} bytes more than the L2 has; "
+        "a build measures the code, `memory: {code: auto}` plans with it"
+    )
+    return replace(plan, notes=(*plan.notes, note))
 
 
 def with_room_for_code(program: Program, options: Gap8Options, planned: Callable[[int], MemoryPlan]) -> MemoryPlan:
@@ -63,7 +73,7 @@ def with_room_for_code(program: Program, options: Gap8Options, planned: Callable
     for form in forms:
         kept = 0
         try:
-            for _ in range(_ROUNDS):
+            for _ in range(ROUNDS):
                 plan = planned(kept)
                 sizes[form] = code_bytes(program, plan, options, form)
                 if sizes[form] <= kept:
@@ -72,9 +82,14 @@ def with_room_for_code(program: Program, options: Gap8Options, planned: Callable
         except DoesNotFitError as error:
             if form == forms[-1]:
                 raise _with_code_named(error, sizes) from error
-    raise DoesNotFitError(
-        f"no room for the code was found: {_named(sizes)}",
-        where=program.name,
+    raise no_room_for_code(program.name, _named(sizes))
+
+
+def no_room_for_code(network: str, code: str) -> DoesNotFitError:
+    """Where plans take more and more code. code: how much it was."""
+    return DoesNotFitError(
+        f"no room for the code was found: {code}",
+        where=network,
         remedy="set `memory: {code: ...}` to a number of bytes",
     )
 
@@ -87,4 +102,4 @@ def _with_code_named(error: DoesNotFitError, sizes: dict[StepsForm, int]) -> Doe
 
 def _named(sizes: dict[StepsForm, int]) -> str:
     words = {"calls": "written out as calls", "table": "as a table of steps"}
-    return "code: " + ", ".join(f"about {size:,} bytes {words[form]}" for form, size in sizes.items())
+    return "code: " + ", ".join(f"at most {size:,} bytes {words[form]}" for form, size in sizes.items())

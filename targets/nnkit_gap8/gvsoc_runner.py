@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from nnkit.boards.objects import compile_object
 from nnkit.boards.tools import RV32_COMPILER, missing_tools, require, run_in
 from nnkit.children.search import found_program
 from nnkit.errors import DoesNotFitError, ToolError
@@ -84,7 +85,7 @@ class GvsocRunner:
             return []
         artifact = artifact.resolve()
         with temporary_folder("nnkit-gvsoc-") as folder:
-            elf = self._compile(artifact, folder)
+            elf = link_for_cluster(artifact, folder, self.parts)
             (folder / "weights.bin").symlink_to(artifact / "weights.bin")
             (folder / "inputs.bin").write_bytes(input_bytes(program, inputs))
             run_on_gvsoc(folder, elf, self.timeout_s)
@@ -97,21 +98,23 @@ class GvsocRunner:
             for index, (out, count) in enumerate(zip(outputs, cycles, strict=True))
         ]
 
-    def _compile(self, artifact: Path, folder: Path) -> Path:
-        description = describe(artifact)
-        elf = folder / "network.elf"
-        pulp = artifact / "pulp"
-        sources = [*description["sources"], *PULP_SOURCES]
-        parts = self.parts or int(description["cores"])
-        flags = [
-            *PULP_NETWORK_FLAGS,
-            f"-DNNKIT_PARTS={parts}",
-            f"-I{pulp}",
-            f"-I{artifact}",
-            f"-I{artifact / 'rv32'}",
-        ]
-        compile_for_pulp(artifact, elf, sources, flags, int(description["memory"]["l2_peak_bytes"]))
-        return elf
+
+def link_for_cluster(artifact: Path, folder: Path, parts: int | None = None) -> Path:
+    """Compile a network's artifact for the cluster in `folder`; returns the executable. parts: None takes its cores.
+
+    Raises as `compile_for_pulp`.
+    """
+    description = describe(artifact)
+    elf = folder / "network.elf"
+    flags = [
+        *PULP_NETWORK_FLAGS,
+        *description.get("flags", []),
+        f"-DNNKIT_PARTS={parts or int(description['cores'])}",
+    ]
+    includes = (artifact / "pulp", artifact, artifact / "rv32")
+    sources = [*description["sources"], *PULP_SOURCES]
+    compile_for_pulp(artifact, elf, sources, flags, includes, int(description["memory"]["l2_peak_bytes"]))
+    return elf
 
 
 def missing_for_gvsoc() -> str | None:
@@ -125,7 +128,12 @@ def missing_for_gvsoc() -> str | None:
 
 
 def compile_for_pulp(
-    artifact: Path, elf: Path, sources: Sequence[str], flags: Sequence[str], l2_peak_bytes: int
+    artifact: Path,
+    elf: Path,
+    sources: Sequence[str],
+    flags: Sequence[str],
+    includes: Sequence[Path],
+    l2_peak_bytes: int,
 ) -> None:
     """Compile and link C of an artifact with its `pulp/link.ld`.
 
@@ -134,11 +142,13 @@ def compile_for_pulp(
 
     Raises ToolError, and DoesNotFitError where code and data together are more than the chip's L2.
     """
-    command = [require(RV32_COMPILER), *flags, *OPTIMISATION, "-nostdlib", "-nostartfiles"]
-    command += ["-T", str(artifact / "pulp" / "link.ld"), "-o", str(elf)]
-    command += [str(artifact / source) for source in sources]
+    compiler = [require(RV32_COMPILER), *flags, *OPTIMISATION]
+    objects = [elf.parent / f"pulp_{number}.o" for number in range(len(sources))]
+    for source, place in zip(sources, objects, strict=True):
+        compile_object(compiler, includes, artifact / source, place)
+    link = [*compiler, "-nostdlib", "-nostartfiles", "-T", str(artifact / "pulp" / "link.ld"), "-o", str(elf)]
     try:
-        run_in(elf.parent, [*command, "-lgcc"], _COMPILE_TIMEOUT_S)
+        run_in(elf.parent, [*link, *map(str, objects), "-lgcc"], _COMPILE_TIMEOUT_S)
     except ToolError as error:
         overflow = _OVERFLOW.search(error.reason)
         if overflow is None:

@@ -24,9 +24,9 @@ class Gap8Memory(RecipeModel):
     l3: ByteSize = Field(default=8 << 20, description="External memory: all weights.")
     code: ByteSize | Literal["auto"] | None = Field(
         default=None,
-        description="Bytes of `l2` kept for the network's instructions and constants; `auto`: as many as they are "
-        "estimated to take. The run under QEMU measures them and ends with exit code 4 where they take more. "
-        "`null`: none, all of L2 is for data.",
+        description="Bytes of `l2` kept for the network's instructions and constants; `auto`: as many as they take "
+        "at most. A build whose code takes more ends with exit code 4. `null`: none is kept, and a build ends so "
+        "where data and code together exceed the chip's L2.",
         examples=["20KiB"],
     )
 

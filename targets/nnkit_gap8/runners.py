@@ -158,6 +158,12 @@ class Rv32Runner:
         return results
 
 
+def compiled_code_bytes(artifact: Path) -> int:
+    """Instructions and constants of an artifact's objects for rv32imc. Raises ToolError."""
+    with temporary_folder("nnkit-code-") as folder:
+        return _Rv32Build(artifact.resolve(), folder, describe(artifact), 1, OPTIMISATION).code_bytes()
+
+
 def _check_code(code_bytes: int, description: Mapping[str, Any]) -> None:
     kept = description["memory"].get("code_bytes")
     if kept is not None and code_bytes > kept:

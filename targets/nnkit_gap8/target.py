@@ -85,7 +85,10 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
             from nnkit.affine_build.quantize import to_program
 
             return to_program(lowered, quantization, options.affine)
-        program = super().quantize(lowered, quantization, options)
+        return self._arranged(super().quantize(lowered, quantization, options), options)
+
+    def _arranged(self, program: Program, options: Gap8Options) -> Program:
+        """The ops in an order, or in stripes, that L2 has room for."""
         if options.op_order == "given" and options.stripes == "never":
             return program
         from nnkit_gap8.checked_plan import checked_plan, loads_of, placements_for, search_machine
@@ -195,26 +198,45 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
         return with_code_told(program, checked_plan(program, options), options)
 
+    def _planned(self, program: Program, options: Gap8Options) -> MemoryPlan:
+        """The plan of a program under options that it was not made for. Raises DoesNotFitError."""
+        if options.scheme == "affine":
+            from nnkit_gap8.affine.scheme import planned
+
+            return planned(program, options).plan
+        from nnkit_gap8.checked_plan import checked_plan
+
+        return checked_plan(self._arranged(program, options), options)
+
     def emit(self, deployment: Deployment[LoweredLayers], options: Gap8Options, folder: Path) -> None:
-        """The C project, its weights, the three ports and the CPU stages."""
+        """The C project, its weights, the three ports and the CPU stages.
+
+        Raises DoesNotFitError where the code does not fit beside the plan, ToolError where it does not link.
+        """
         from nnkit.c.postprocess.emit import emit_postprocess
         from nnkit.inputs import picture_inputs
         from nnkit.postprocess.from_recipe import stages_of
+        from nnkit_gap8.chip_fit import check_code_fits, check_links
         from nnkit_gap8.cluster.build import Cluster
         from nnkit_gap8.code_choice import steps_form
+        from nnkit_gap8.code_size import code_bytes
         from nnkit_gap8.emit import emit_artifact
+        from nnkit_gap8.options import L2_BYTES
 
         recipe, program = deployment.recipe, deployment.program
         pictures = picture_inputs(recipe, program)
         if options.scheme == "affine":
+            from nnkit_gap8.affine.code_size import affine_code_bytes
             from nnkit_gap8.affine.emit import emit_affine_artifact
             from nnkit_gap8.affine.scheme import planned
 
-            files = emit_affine_artifact(planned(program, options), pictures)
+            calls = planned(program, options)
+            files, most_code = emit_affine_artifact(calls, pictures), affine_code_bytes(calls)
         else:
             machine = options.core_machine()
             cluster = None if options.cluster is None else Cluster(program, machine)
-            as_table = steps_form(program, deployment.plan, options) == "table"
+            form = steps_form(program, deployment.plan, options)
+            as_table, most_code = form == "table", code_bytes(program, deployment.plan, options, form)
             files = emit_artifact(
                 program, deployment.plan, machine, recipe.name, cluster, as_table=as_table, preprocess=pictures
             )
@@ -222,6 +244,10 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+        check_code_fits(folder, deployment.plan, options, most_code, lambda other: self._planned(program, other))
+        if options.cluster is not None and options.memory.l2 <= L2_BYTES:
+            deployment.say("linking for the cluster")
+            check_links(folder)
         stages = stages_of(recipe, program)
         if stages:
             emit_postprocess(stages, folder / "postprocess")

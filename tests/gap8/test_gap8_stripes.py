@@ -272,7 +272,7 @@ def test_a_table_is_chosen_where_calls_do_not_fit() -> None:
     told = with_code_told(program, checked_plan(program, tight), tight)
     assert steps_form(program, told, tight) == "table"
     assert any(note.startswith("the steps are a table") for note in told.notes)
-    with pytest.raises(DoesNotFitError, match=r"written out as calls, about [\d,]+ bytes as a table of steps"):
+    with pytest.raises(DoesNotFitError, match=r"written out as calls, at most [\d,]+ bytes as a table of steps"):
         checked_plan(program, code_room(data + sizes["table"] - 200))
 
 

@@ -9,17 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 import nnkit
-from nnkit.c.affine.call import Kernel, pixels_and_channels, suffix
+from nnkit.c.affine.call import pixels_and_channels, suffix
 from nnkit.c.affine.catalogue import HEADER, header, kernel_files
-from nnkit.c.affine.packed import image_kernel
-from nnkit.c.affine.parts import called_by
-from nnkit.c.affine.statements import Statements
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import comment_text, float32_literal, unique_identifiers
 from nnkit.memory.plan import MemoryPlan
 from nnkit.preprocess import Preprocess
 from nnkit.program.affine import AffineProgram, AffineTensor
-from nnkit_gap8.affine.cluster import has_image
+from nnkit_gap8.affine.code_size import kernels_of
 from nnkit_gap8.affine.network import RESERVED
 from nnkit_gap8.affine.plan import AffinePlan
 from nnkit_gap8.affine.tiling import SharedStep, TiledStep, tiled_step, tiling_constant
@@ -64,7 +61,7 @@ def emit_affine_artifact(
     layers = _layers(planned)
     tile_files = affine_tile_files() if in_tiles else {}
     headers = ("nnkit_task.h",) if in_tiles else ()
-    kernels = kernel_files(network.prefix, _kernels(planned, statements), statements.structures, headers)
+    kernels = kernel_files(network.prefix, kernels_of(planned, statements), statements.structures, headers)
     more = (path for path in tile_files if path.endswith(".c"))
     sources = (f"{names.stem}.c", f"{names.stem}_kernels.c", *more)
     tilings = () if planned.tiles is None else planned.tiles.steps.items()
@@ -145,18 +142,6 @@ def _layers(planned: AffinePlan) -> list[AffineLayer]:
     return layers
 
 
-def _kernels(planned: AffinePlan, statements: Statements) -> list[Kernel]:
-    """The functions that are called, those that make images and those that parts call among them."""
-    kernels = set(statements.kernels)
-    for step in statements.steps:
-        call = planned.network.work.calls[step]
-        if call.kernel.template == "parts":
-            kernels.add(called_by(call.kernel))
-        elif call.kernel.template == "packed" and has_image(call):
-            kernels.add(image_kernel(call.kernel))
-    return sorted(kernels, key=lambda kernel: kernel.name)
-
-
 def _shape(tensor: AffineTensor) -> str:
     return f"{'x'.join(str(side) for side in tensor.shape) or '1'} {suffix(tensor)}"
 
@@ -165,6 +150,7 @@ def _network(program: AffineProgram, plan: MemoryPlan, stem: str, cores: int) ->
     names = unique_identifiers((*program.inputs, *program.outputs), RESERVED)
     by_kind = {buffer.kind: buffer for buffer in plan.buffers.values()}
     context, stack = by_kind["context"], by_kind["stack"]
+    code_bytes = by_kind["code"].size_bytes if "code" in by_kind else 0
     l1, l2, l3 = (plan.regions[name] for name in ("l1", "l2", "l3"))
 
     def port(role: str, name: str) -> Port:
@@ -188,13 +174,13 @@ def _network(program: AffineProgram, plan: MemoryPlan, stem: str, cores: int) ->
         inputs=tuple(port("input", name) for name in program.inputs),
         outputs=tuple(port("output", name) for name in program.outputs),
         l2_pool_bytes=context.offset_bytes,
-        l2_peak_bytes=l2.peak_bytes,
-        l2_capacity_bytes=l2.capacity_bytes,
+        l2_peak_bytes=stack.offset_bytes + stack.size_bytes,
+        l2_capacity_bytes=l2.capacity_bytes - code_bytes,
         l1_bytes=l1.peak_bytes,
         l1_capacity_bytes=l1.capacity_bytes,
         l3_capacity_bytes=l3.capacity_bytes,
         weights_bytes=plan.l3_weight_bytes,
-        code_bytes=0,
+        code_bytes=code_bytes,
         context_offset=context.offset_bytes,
         stack_offset=stack.offset_bytes,
         stack_bytes=stack.size_bytes,
@@ -252,4 +238,6 @@ def _description(
             "l3_capacity_bytes": names.l3_capacity_bytes,
         },
     }
+    if names.code_bytes:
+        record["memory"]["code_bytes"] = names.code_bytes
     return record

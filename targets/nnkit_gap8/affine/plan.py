@@ -212,8 +212,11 @@ def _memory_plan(
     reserved: tuple[tuple[BufferKind, int], ...] = (
         ("context", machine.context_bytes),
         ("stack", machine.stack_bytes),
+        ("code", machine.code_bytes),
     )
     for kind, size in reserved:
+        if not size:
+            continue
         name = f"{kind}:reserved" if kind in buffers else kind  # a tensor may be called `stack`
         buffers[name] = Buffer(name, kind, "l2", end, size, 0, last)
         end = align_up(end + size, 4)

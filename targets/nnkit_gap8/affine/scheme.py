@@ -9,7 +9,9 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
 from nnkit.program.affine import AffineProgram
 from nnkit_gap8.affine.cluster import AffineCluster
+from nnkit_gap8.affine.code_size import affine_code_bytes
 from nnkit_gap8.affine.plan import AFFINE_STACK_BYTES, AffinePlan, affine_plan
+from nnkit_gap8.code_choice import ROUNDS, no_room_for_code, with_excess_told
 from nnkit_gap8.emit import CONTEXT_BYTES
 from nnkit_gap8.loads import MemoryMachine
 
@@ -35,11 +37,6 @@ _ONE_CORE = "the affine kernels run on one core, or on those of `cluster`"
 
 def check_options(options: Gap8Options) -> None:
     """Raises RecipeError for options of power-of-two fixed point."""
-    if options.memory.code is not None:
-        raise RecipeError(
-            "`memory.code` is of `scheme: power_of_two`",
-            remedy="remove it, and take what the code needs off `memory.l2`",
-        )
     if options.cores not in (1, type(options).model_fields["cores"].default):
         raise RecipeError(
             f"`cores: {options.cores}` with `scheme: affine`: {_ONE_CORE}",
@@ -54,16 +51,34 @@ def check_options(options: Gap8Options) -> None:
 
 
 def planned(program: Program, options: Gap8Options) -> AffinePlan:
-    """Calls and addresses. Raises DoesNotFitError."""
-    machine = MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=AFFINE_STACK_BYTES)
+    """Calls and addresses, with room for the code as `memory.code` says. Raises DoesNotFitError."""
     affine = of_scheme(program)
     cluster = None if options.cluster is None else AffineCluster(affine, options.core_machine())
-    return affine_plan(affine, machine, options.weight_budget, options.memory_search.effort(), cluster)
+
+    def with_code(kept_bytes: int) -> AffinePlan:
+        machine = MemoryMachine(
+            *options.regions(),
+            context_bytes=CONTEXT_BYTES,
+            stack_bytes=AFFINE_STACK_BYTES,
+            code_bytes=kept_bytes,
+        )
+        return affine_plan(affine, machine, options.weight_budget, options.memory_search.effort(), cluster)
+
+    if options.memory.code != "auto":
+        return with_code(options.memory.code or 0)
+    kept = 0
+    for _ in range(ROUNDS):
+        found = with_code(kept)
+        if affine_code_bytes(found) <= kept:
+            return found
+        kept = affine_code_bytes(found)
+    raise no_room_for_code(affine.name, f"at most {kept:,} bytes")
 
 
 def memory_plan(program: Program, options: Gap8Options) -> MemoryPlan:
-    """See `planned`."""
-    return planned(program, options).plan
+    """See `planned`; with a note of code that may be too much for L2."""
+    found = planned(program, options)
+    return with_excess_told(found.plan, options, affine_code_bytes(found))
 
 
 def of_scheme(program: Program) -> AffineProgram:

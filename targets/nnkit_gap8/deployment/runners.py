@@ -171,9 +171,9 @@ class GvsocPipelineRunner:
             sources = list(description["sources"])
             sources += ["rv32/nnkit_store_rv32.c"] if description["stages"] else []
             flags = [*PULP_FLAGS, f"-DNNKIT_PARTS={self.parts or int(description['cores'])}", "-DNNKIT_STAGES"]
-            flags += [f"-I{artifact / place}" for place in ("pulp", "session", ".", "rv32")]
+            includes = [artifact / place for place in ("pulp", "session", ".", "rv32")]
             peak_bytes = int(description["memory"]["l2_peak_bytes"])
-            compile_for_pulp(artifact, elf, [*sources, *PULP_SOURCES], flags, peak_bytes)
+            compile_for_pulp(artifact, elf, [*sources, *PULP_SOURCES], flags, includes, peak_bytes)
             _prepare(folder, artifact, commands)
             run_on_gvsoc(folder, elf, self.timeout_s)
             run = _left(folder)
