@@ -19,6 +19,7 @@ from nnkit.runner import Contract, GaugedRunner, LayerRunner, Runner, RunResult
 from nnkit.simulate import simulate, simulate_op
 from nnkit.verify.carried_bounds import carried
 from nnkit.verify.drift import Bound, LayerBound, distance, drawn, furthest
+from nnkit.verify.overflow import refuse_overflow
 
 _OURS = "report this to those who made the target"
 
@@ -90,7 +91,8 @@ def compare_artifact(
     outputs: the Program's outputs for these inputs, where they were simulated already.
     On a difference the failing input is run again with tracing, to name the first layer that differs.
 
-    Raises ToolError where the runner fails, or returns something else than one result for each input.
+    Raises ToolError where the runner fails, or returns something else than one result for each input; ModelError for
+    values that are infinite in both, which prove nothing.
     """
     if isinstance(runner, LayerRunner):
         return _compare_layers(runner, artifact, program, inputs, outputs)
@@ -288,6 +290,8 @@ class _Count:
             value = got.get(name)
             if value is None or value.size != reference.size:
                 continue
+            if reference.dtype.kind == "f" and np.any(np.isinf(reference) & (value.ravel() == reference)):
+                refuse_overflow(self._program, {name: reference}, {})
             if self._runner.contract == "bounded" and reference.size:
                 gaps = np.abs(value.ravel().astype(np.float64) - reference.astype(np.float64))
                 self.largest = max(self.largest, float(np.nan_to_num(gaps, nan=np.inf).max()))

@@ -23,6 +23,7 @@ from nnkit.samples import Sample
 from nnkit.simulate import Watch, simulate
 from nnkit.verify.close_look import CLOSE_SAMPLES, CloseLook, ValueCounts
 from nnkit.verify.constant_outputs import Constancy, Side, written_constants
+from nnkit.verify.overflow import refuse_overflow
 from nnkit.verify.tasks.score import TaskReading
 from nnkit.verify.unseen import Unseen, UnseenSum
 from nnkit.verify.worst import InputError, input_error, worst_of
@@ -151,7 +152,8 @@ def compare_with_float(
     ranges: what calibration saw, by value name; without it the verdict's `unseen` is empty.
     choice: where it runs; the verdict is the same to the last bit. progress: told how many samples more are done.
 
-    Raises ModelError where the float network gives NaN or infinity: nothing can be compared with that.
+    Raises ModelError where the float network gives NaN or infinity, or the Program in a layer in which the float
+    network does not: nothing can be compared with that.
     """
     job = CompareJob(original, restructured, program, samples, read, dict(ranges or {}))
     parts = [(first, min(first + PART_SAMPLES, len(samples))) for first in range(0, len(samples), PART_SAMPLES)]
@@ -228,6 +230,7 @@ def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
             sums.task_values.append((before, after.astype(np.float32)))
         sums.worst = worst_of([*sums.worst, input_error(index, sample.source, sample.image, outputs)])
         floats = inner.run(sample.inputs)
+        refuse_overflow(program, stored, floats, sample.source)
         if index < CLOSE_SAMPLES:
             sums.close.add({**sample.inputs, **floats})
         for op in _shared(job):

@@ -47,10 +47,12 @@ def asked_mode(op: TpuOp, lifted: Mode) -> Mode:
     """What an op that runs in float32 is asked for. lifted: what the compiler computes in float32 by itself.
 
     In 16 bits the bm1688 computes the error function coarsely, beside it by up to 0.03, and the BM chips a mean that
-    is large beside the deviation: these are asked for in float32, as are averages that BF16 is too coarse for.
+    is large beside the deviation: these are asked for in float32, as are averages that BF16 is too coarse for, and
+    what F16 does not hold.
     """
     coarse = (
-        isinstance(op, TpuGroupNorm)
+        op.beyond_f16
+        or isinstance(op, TpuGroupNorm)
         or (isinstance(op, TpuPool) and lifted == "BF16")
         or isinstance(op, TpuReduce)
         or (isinstance(op, TpuActivation) and op.function == "erf")

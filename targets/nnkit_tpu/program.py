@@ -89,6 +89,7 @@ class TpuOp(OpBase):
 
     casts: by input; empty in a float graph. magnitude: the largest calibrated magnitude of the output (0: unknown).
     range_of: the value whose calibrated range the output has, for ops of our own. within: the range itself (0: none).
+    beyond_f16: it is asked for in float32, as values that it reads or gives exceed what F16 holds.
     """
 
     kind: ClassVar[str] = "tpu"
@@ -97,6 +98,7 @@ class TpuOp(OpBase):
     magnitude: float = 0.0
     range_of: str = ""
     within: float = 0.0
+    beyond_f16: bool = False
 
     def compute(self, inputs: Arrays, tensors: Tensors, watch: Watch | None = None) -> NDArray[Any]:
         """Stored values in, stored values out, without the batch axis; see `nnkit_tpu.execute`."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
+from nnkit.defaults import HEADROOM
 from nnkit.errors import InternalError
 from nnkit.program import Float, Format, Pixels, Program, Tensor
 from nnkit.program.formats import Affine
@@ -65,6 +66,7 @@ PROGRAM_CLASSES: tuple[type, ...] = (
     *(Cast, Requant, ScaledSum, IntegerWeights, IntegerOperands, IntegerTable),
 )
 
+F16_LARGEST = 65504.0
 _FORMATS: Mapping[Mode, Float] = {"F16": Float(16), "BF16": Float(32), "F32": Float(32)}
 _SLOW_REFLECTION = ("bm1684x",)
 """Chips on which reflected padding takes longer in INT8 than in F16, with the casts (a network with six of them takes
@@ -103,6 +105,7 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         stored = _stored(chosen[name]) if precision.quant_input and chosen else Float(32)
         formats[name] = precision.pixels.get(name, stored)
     ops: list[TpuOp] = []
+    largest = _largest_seen(graph, ranges)
     modes: dict[str, Mode] = dict.fromkeys(graph.inputs, "F32")
     for op in graph.ops:
         from_bf16 = precision.high == "F16" and modes[op.inputs[0]] == "BF16"  # which is not cast to F16
@@ -118,6 +121,9 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
             modes[name] == "F16" and not becomes_integers(_stored(chosen[name]), "F16") for name in op.inputs
         ):
             asked, reason = "F16", "it reads values in F16 that are too small for a factor in F16 to integers"
+        beyond = _beyond_f16(op, largest) if asked == "F16" else 0.0
+        if beyond:
+            asked, reason = "F32", f"its values reach {beyond:,.0f}, and float16 ends at {F16_LARGEST:,.0f}"
         shape = graph.tensors[op.inputs[0]].shape
         mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"], shape)
         if reason:
@@ -127,10 +133,28 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         casts = tuple(_cast(name, formats[name], mode, modes[name], chosen, precision.chip) for name in op.inputs)
         known = ranges.get(op.range_of or op.output)
         magnitude = known.max_abs if known is not None else 0.0
-        placed = replace(op, mode=mode, casts=casts, magnitude=magnitude)
+        placed = replace(op, mode=mode, casts=casts, magnitude=magnitude, beyond_f16=beyond > 0.0)
         ops.append(_with_integers(placed, formats[op.output], shape, precision.chip) if mode == "INT8" else placed)
     tensors = {name: _tensor(graph.tensors[name], formats[name]) for name in graph.tensors}
     return Program(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs, "nnkit_tpu.arithmetic", tuple(notes))
+
+
+def _largest_seen(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> dict[str, float]:
+    """The largest magnitude that calibration saw of each value."""
+    sources = dict.fromkeys(graph.inputs, "") | {op.output: op.range_of for op in graph.ops}
+    known = {name: ranges.get(source or name) for name, source in sources.items()}
+    return {
+        name: max(abs(seen.observed_low), abs(seen.observed_high)) for name, seen in known.items() if seen is not None
+    }
+
+
+def _beyond_f16(op: TpuOp, largest: Mapping[str, float]) -> float:
+    """The largest magnitude of what an op reads or gives, where F16 may not hold it; else 0.
+
+    largest: as seen; values that were not may be larger by as much as ranges of 16-bit integers are widened by.
+    """
+    reach = max(largest.get(name, 0.0) for name in (*op.inputs, op.output))
+    return reach if reach * HEADROOM > F16_LARGEST else 0.0
 
 
 def graph_of(program: Program) -> TpuGraph:

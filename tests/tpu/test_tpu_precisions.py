@@ -11,16 +11,20 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.reference
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
+from nnkit.calibrate import calibrate
 from nnkit.cli import app
 from nnkit.errors import ExitCode, NnkitError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
+from nnkit.simulate import simulate
 from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.lowering import lower
+from nnkit_tpu.program import TpuOp
 from nnkit_tpu.quantize import Precision, other_modes, to_program
 from nnkit_tpu.toolchain import Toolchain
 
@@ -105,6 +109,36 @@ def _branches() -> tuple[onnx.ModelProto, list[str]]:
     outputs = [net.conv(f"after_{name}", name, 2, 4) for name in tagged]
     outputs.append(net.conv("after_concat", net("Concat", "concat", base, other, axis=1), 2, 8))
     return net.proto(*outputs), [*tagged, "concat"]
+
+
+def _root_mean_square() -> onnx.ModelProto:
+    """x over the root of the mean of its squares, written out; the squares exceed what F16 holds."""
+    net = _Net()
+    large = net("Mul", "large", "x", net.constant([300.0]))
+    squares = net("Mul", "squares", large, large)
+    mean = net("ReduceMean", "mean", squares, axes=[3], keepdims=1)
+    net("Div", "scaled", large, net("Sqrt", "root", net("Add", "more", mean, net.constant([1e-5]))))
+    return net.proto("scaled")
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+def test_what_f16_does_not_hold_runs_in_float32(chip: str) -> None:
+    proto = _root_mean_square()
+    model = Model(
+        proto.SerializeToString(), LayerTags(), (InputSpec("x", SHAPE),), (OutputSpec("scaled", SHAPE),), 17
+    )
+    given = np.random.default_rng(5).normal(0, 1, SHAPE).astype(np.float32)
+    ranges = calibrate(model, {"x": [given]}, {}, method="max").ranges
+    program = to_program(lower(model, "net", chip), ranges, Precision(chip, "F16"))
+    modes = {op.output: op.mode for op in program.ops if isinstance(op, TpuOp)}
+    assert {name for name, mode in modes.items() if mode == "F32"} >= {"squares", "mean", "more", "root"}
+    assert modes["large"] == "F16"
+    stated = other_modes(program, "F16")
+    assert [stated[name] for name in ("squares", "mean", "more")] == ["F32"] * 3
+    assert any("squares runs in F32" in note and "65,504" in note for note in program.notes)
+    (expected,) = onnxruntime.InferenceSession(model.onnx_bytes).run(None, {"x": given})
+    scaled = simulate(program, {"x": given[0]})["scaled"]
+    np.testing.assert_allclose(scaled, expected[0], rtol=4e-3, atol=1e-4)
 
 
 def _run(folder: Path, options: str, network: Callable[[], onnx.ModelProto] = _small) -> tuple[Path, Any]:
