@@ -49,6 +49,12 @@ _NAMES += (
     "%2e%2e/x",
     ".hidden",
     "net.onnx/x",
+    "images",
+    "images/x",
+    "recipe.yaml/x",
+    "extra",
+    "extra/a",
+    "extra/a/b",
     "x\r\ny",
     "~/x",
     "$HOME",
@@ -141,13 +147,14 @@ def seeds(folder: Path) -> Seeds:
 
     write_project(folder)
     jobs = folder / "jobs"
-    limits = Limits(upload_bytes=_LIMIT_BYTES, files=_MOST_FILES, jobs_per_user=1 << 20)
+    limits = Limits(_LIMIT_BYTES, files=_MOST_FILES, jobs_per_user=1 << 20, jobs_per_address=1 << 20)
     app = make_app(ServeOptions(jobs, hosts=(), limits=limits))
     parts = [
         Part("model", "net.onnx", (folder / "net.onnx").read_bytes()),
         Part("recipe", "mine.yaml", SENT_RECIPE.encode()),
     ]
     parts += [Part("images", f"{index}.npy", (folder / f"{index}.npy").read_bytes()) for index in range(2)]
+    parts += [Part("files", "extra/a", b"x"), Part("files", "extra/b", b"x")]
     parts += [Part("target", None, b"onnx_qdq"), Part("settings", None, b'{"verify.gates.cosine": 0.4}')]
     sys.addaudithook(note_opened)
     return Seeds(app, jobs, tuple(parts))
@@ -269,6 +276,10 @@ def _settings(chance: Random) -> bytes:
     )
     chosen = {chance.choice(_SETTINGS): chance.choice(values) for _ in range(chance.randrange(1, 4))}
     text = json.dumps(chosen)
+    if chance.random() < 0.1:
+        levels = chance.choice((3, 20, 900, 5_000, 100_000))
+        opening, closing = chance.choice((("[", "]"), ('{"a":', "}")))
+        return f'{{"name": {opening * levels}1{closing * levels}}}'.encode()
     return damaged_json(text, chance) if chance.random() < 0.5 else damaged_text(text, chance)
 
 
