@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,15 +38,18 @@ def load_given(build: BuiltFolder, model: Model, given: Mapping[str, str | Path 
     return Sample(", ".join(str(v) for v in given.values() if isinstance(v, str | Path)), inputs)
 
 
-def load_samples(build: BuiltFolder, globs: list[str], count: int, option: str) -> list[Sample]:
+def load_samples(
+    build: BuiltFolder, globs: list[str], count: int, option: str, note: Callable[[str], None] = lambda text: None
+) -> list[Sample]:
     """Samples from globs, one for each input; at most `count`, spread evenly over the files.
 
     globs: `GLOB`, or `NAME=GLOB` for every input of a network with several. option: for messages.
+    note: is given what is to be known of the files.
 
     Raises UsageError (an input without a glob, numbers of files that do not agree), RecipeError and UserFileError
     (files).
     """
-    from nnkit.preprocess import list_images
+    from nnkit.preprocess import first_frame_note, list_images
 
     model = build.model("float.onnx")
     by_input = given_by_name([spec.name for spec in model.inputs], globs, option, "GLOB")
@@ -58,6 +61,9 @@ def load_samples(build: BuiltFolder, globs: list[str], count: int, option: str) 
             where=option,
             remedy="one file of each input makes one sample",
         )
+    frames = first_frame_note(path for paths in files.values() for path in paths)
+    if frames is not None:
+        note(frames)
     total = min(numbers.values())
     return [load_given(build, model, {name: paths[i] for name, paths in files.items()}) for i in range(total)]
 

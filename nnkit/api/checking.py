@@ -388,6 +388,11 @@ def _uncalibrated(recipe: Recipe, inputs: Shapes) -> Iterator[str]:
 
 
 def _notes(counts: Mapping[tuple[str, str], list[Path]]) -> Iterator[str]:
+    from nnkit.preprocess import first_frame_note
+
+    frames = first_frame_note(path for files in counts.values() for path in files)
+    if frames is not None:
+        yield frames
     for (kind, name), files in counts.items():
         if kind == "calibration" and len(files) == 1:
             yield f"input {name!r} is calibrated on one file: give some dozens, like those of the application"

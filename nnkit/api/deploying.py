@@ -48,6 +48,7 @@ def check_deployment(path: str | Path, settings: Sequence[Setting] = ()) -> Chec
     errors: list[NnkitError] = []
     networks: dict[str, Checked] = {}
     frames = enrolled = 0
+    of_frames: list[str] = []
     try:
         deployment_build(recipe, Progress(quiet=True), emulate=False)
     except NnkitError as error:
@@ -61,7 +62,7 @@ def check_deployment(path: str | Path, settings: Sequence[Setting] = ()) -> Chec
                     errors.append(error)
     try:
         signing_key(recipe)
-        frames, enrolled = _frames(recipe)
+        frames, enrolled, of_frames = _frames(recipe)
     except NnkitError as error:
         errors.append(error)
     if len(errors) == 1:
@@ -70,16 +71,20 @@ def check_deployment(path: str | Path, settings: Sequence[Setting] = ()) -> Chec
         raise SeveralError(errors, where=str(path))
     beyond = load_target(plugin_name(recipe.key)).beyond_the_chip(recipe.targets[recipe.key])
     notes = [f"{name}: {note}" for name, each in networks.items() for note in each.notes if note not in beyond]
-    return CheckedDeployment(recipe, networks, frames, enrolled, (*beyond, *notes))
+    return CheckedDeployment(recipe, networks, frames, enrolled, (*beyond, *notes, *of_frames))
 
 
-def _frames(recipe: DeploymentRecipe) -> tuple[int, int]:
-    """How many frames are searched and people enrolled; each picture is opened. Raises RecipeError, UserFileError."""
+def _frames(recipe: DeploymentRecipe) -> tuple[int, int, list[str]]:
+    """How many frames are searched and people enrolled, and notes; each picture is opened.
+
+    Raises RecipeError, UserFileError.
+    """
     from nnkit.deployment.verify import read_frame
+    from nnkit.preprocess import first_frame_note
 
     pipeline = recipe.deployment.pipeline
     if pipeline is None or pipeline.verify is None:
-        return 0, 0
+        return 0, 0, []
     frames = [path for glob in pipeline.verify.frames for path in glob.matches()]
     people = [path for globs in pipeline.verify.enrol.values() for glob in globs for path in glob.matches()]
     for path in (*frames, *people):
@@ -90,4 +95,5 @@ def _frames(recipe: DeploymentRecipe) -> tuple[int, int]:
             where=recipe.where("deployment", "pipeline", "verify", "frames"),
             remedy="name pictures",
         )
-    return len(frames), len(pipeline.verify.enrol)
+    note = first_frame_note([*frames, *people])
+    return len(frames), len(pipeline.verify.enrol), [] if note is None else [note]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from nnkit.children.search import found_program
+from nnkit.errors import ToolError
 from nnkit.external_tool import Tool, tool_version
 
 _COMPILERS = ("cc", "gcc", "clang")
@@ -17,8 +18,35 @@ def host_compiler() -> str | None:
     return next((path for path in map(found_program, candidates) if path is not None), None)
 
 
+def why_no_compiler() -> str | None:
+    """Why there is no C compiler, and what to do; None where there is one.
+
+    `CC` is a program alone: flags in it would take part in what generated code computes, and are nnkit's own.
+    """
+    if host_compiler() is not None:
+        return None
+    chosen = os.environ.get("CC")
+    if not chosen:
+        return "no C compiler (install gcc or clang, or set CC)"
+    program, *flags = chosen.split() or [chosen]
+    if flags and found_program(program) is not None:
+        return f"no C compiler: CC is {chosen!r}, and takes a program without flags (set CC={program})"
+    return (
+        f"no C compiler: CC is {chosen!r}, which is no program on PATH or at an absolute path (correct or unset it)"
+    )
+
+
+def needed_compiler() -> str:
+    """Path of the C compiler. Raises ToolError where there is none."""
+    path = host_compiler()
+    if path is None:
+        raise ToolError(why_no_compiler() or "no C compiler", remedy="install gcc or clang, or set CC to one")
+    return path
+
+
 def host_compiler_tool(purpose: str) -> Tool:
     """The C compiler as `nnkit doctor` and `run.json` name it. purpose: what the target needs it for."""
     path = host_compiler()
     version = tool_version(path) if path else ""
-    return Tool("C compiler", purpose, path, version, "apt-get install gcc", in_report=False)
+    get = "apt-get install gcc" if not os.environ.get("CC") else why_no_compiler() or ""
+    return Tool("C compiler", purpose, path, version, get, in_report=False)

@@ -10,7 +10,7 @@ from nnkit.api.build_inputs import load_samples
 from nnkit.builds import BuiltFolder, computing_with, open_build
 from nnkit.commands.common import print_json
 from nnkit.errors import UserFileError
-from nnkit.terminal import print_line
+from nnkit.terminal import note_line, print_line
 
 if TYPE_CHECKING:
     from nnkit.samples import Sample
@@ -35,11 +35,11 @@ def _diagnose(folder: Path, *, images: list[str], calibration: list[str], count:
 
     build = open_build(folder)
     network = build.model("restructured.onnx")
-    samples = load_samples(build, images, count, "--images") if images else _kept(build)
+    samples = load_samples(build, images, count, "--images", _note) if images else _kept(build)
     errors = layer_errors(network, build.program, samples)
     seen: dict[str, LayerError] = {}
     if calibration:
-        known = load_samples(build, calibration, count, "--calibration")
+        known = load_samples(build, calibration, count, "--calibration", _note)
         seen = {error.layer: error for error in layer_errors(network, build.program, known)}
     rank = ranks(errors)
     listed = {error.layer for error in errors}
@@ -73,6 +73,10 @@ def _diagnose(folder: Path, *, images: list[str], calibration: list[str], count:
             f"not listed: {len(left_out)} of {len(build.program.ops)} layers, whose values the float network does "
             f"not have as they are{there}"
         )
+
+
+def _note(text: str) -> None:
+    note_line(f"note: {text}")
 
 
 def _kept(build: BuiltFolder) -> list[Sample]:

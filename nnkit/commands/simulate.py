@@ -9,7 +9,7 @@ from nnkit.api.simulating import only_output, value_of
 from nnkit.builds import computing_with, open_build
 from nnkit.commands.common import print_json
 from nnkit.output_file import new_file
-from nnkit.terminal import print_line
+from nnkit.terminal import note_line, print_line
 
 
 def simulate_command(
@@ -37,9 +37,14 @@ def _simulate(
 ) -> None:
     import numpy as np
 
+    from nnkit.preprocess import first_frame_note
+
     build = open_build(folder)
     name = tensor or only_output(build)
     paths = given_by_name([spec.name for spec in build.model("float.onnx").inputs], files, "--input", "FILE")
+    frames = first_frame_note(map(Path, paths.values()))
+    if frames is not None:
+        note_line(f"note: {frames}")
     value = value_of(build, paths, name, on=on, raw=raw, trust=trust)
     with new_file(output, "the result", sent=[folder]) as stream:
         np.save(stream, value)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.c.float.custom import PREFIX
-from nnkit.c.host_compiler import host_compiler
+from nnkit.c.host_compiler import needed_compiler
 from nnkit.children.search import found_program
 from nnkit.cpu_segments.emit import Port, render
 from nnkit.errors import ToolError, UsageError
@@ -118,9 +118,9 @@ def _execute(command: Sequence[str], failure: str, remedy: str) -> None:
 
 
 def _compiler(given: str | None) -> str:
-    compiler = found_program(given) if given else host_compiler()
+    compiler = found_program(given) if given else needed_compiler()
     if compiler is None:
-        raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+        raise ToolError(f"no C compiler: {given!r} was not found", remedy="install gcc or clang, or set CC")
     return compiler
 
 

@@ -10,7 +10,7 @@ Decisions, the same for every format:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,9 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MAX_PIXELS = 1 << 26
 """A file that claims more pixels (64 Mi) is refused before it is decoded."""
 
+_OF_SEVERAL_FRAMES = ("GIF", "PNG", "TIFF", "WEBP")
+_MOST_HEADS = 1000  # pictures that are looked at for frames
+_NAMED = 3  # pictures that are named in a line
 _ORIENTATION = 0x0112  # of EXIF
 _ON_ITS_SIDE = (5, 6, 7, 8)
 _RGB_MODES = frozenset({"P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr"})
@@ -86,6 +89,33 @@ def picture_size(path: Path) -> tuple[int, int]:
         # Pillow would decode a whole PNG to look for an orientation behind the pixels, where it is rare.
         turned = opened.format != "PNG" and opened.getexif().get(_ORIENTATION, 1) in _ON_ITS_SIDE
         return (opened.width, opened.height) if turned else (opened.height, opened.width)
+
+
+def first_frame_note(paths: Iterable[Path]) -> str | None:
+    """That only the first frame is taken of pictures with several frames or pages; None where there are none.
+
+    At most _MOST_HEADS are looked at, spread evenly.
+    """
+    from nnkit.preprocess.files import spread
+
+    several = [path.name for path in spread(list(dict.fromkeys(paths)), _MOST_HEADS) if _has_frames(path)]
+    if not several:
+        return None
+    more = f" and {len(several) - _NAMED} more" if len(several) > _NAMED else ""
+    have = "has" if len(several) == 1 else "have"
+    named = f"{', '.join(several[:_NAMED])}{more}"
+    return f"{named} {have} several frames or pages, of which the first is taken: give each picture as a file"
+
+
+def _has_frames(path: Path) -> bool:
+    """Whether it is an animation, or has several pages. A file that is no picture is for others to refuse."""
+    if path.suffix.lower() == ".npy":
+        return False
+    try:
+        with _opened(path) as opened:
+            return opened.format in _OF_SEVERAL_FRAMES and bool(getattr(opened, "is_animated", False))
+    except UserFileError:
+        return False
 
 
 @contextmanager

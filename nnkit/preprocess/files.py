@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from nnkit.errors import RecipeError
-from nnkit.reading.matching_files import mended_glob
+from nnkit.reading.matching_files import matching, mended_glob
 from nnkit.reading.regular_file import is_file_or_broken_link
 
 if TYPE_CHECKING:
@@ -74,9 +73,9 @@ def spread(items: Sequence[T], count: int | None) -> list[T]:
 def _matches(pattern: str, base: Path, where: str) -> list[Path]:
     if (base / pattern).is_file():
         return [base / pattern]
-    matching = [base / name for name in glob.glob(pattern, root_dir=base, recursive=True)]
-    files = [path for path in matching if is_file_or_broken_link(path)]
+    found = [base / name for name in matching(pattern, base, where=where)]
+    files = [path for path in found if is_file_or_broken_link(path)]
     if not files:
-        what = "matches folders only" if matching else "matches no file"
+        what = "matches folders only" if found else "matches no file"
         raise RecipeError(f"'{pattern}' {what}", where=where, remedy=mended_glob(pattern, base))
     return files

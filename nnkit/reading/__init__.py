@@ -6,6 +6,7 @@ Networks (`read_regular_file`) end in ModelError, everything else in UserFileErr
 
 from nnkit.reading.arrays import read_array, read_array_header, read_arrays
 from nnkit.reading.json_file import read_json, read_json_object
+from nnkit.reading.matching_files import matching
 from nnkit.reading.onnx_file import message_of, read_onnx
 from nnkit.reading.plain_tree import check_plain_tree
 from nnkit.reading.regular_file import MAX_MODEL_BYTES, is_broken_link, open_regular, read_bytes, read_regular_file
@@ -16,6 +17,7 @@ __all__ = [
     "MAX_MODEL_BYTES",
     "check_plain_tree",
     "is_broken_link",
+    "matching",
     "message_of",
     "open_regular",
     "read_array",

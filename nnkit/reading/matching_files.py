@@ -1,14 +1,113 @@
-"""What to write in the place of a glob that matches no file, as the folder that it names says."""
+"""Globs: what they match, within bounds, and what to write in the place of one that matches no file."""
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
+import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from nnkit.errors import RecipeError
+
+MOST_ENTRIES = 2_000_000
+"""Files and folders that a glob may look at: more than the largest public data set of images has in its folders."""
+
+MOST_SECONDS = 120.0
+"""How long a glob may look."""
+
 _MOST_LOOKED_AT = 10_000  # names in a folder
+
+
+def matching(pattern: str, folder: Path, *, where: str = "") -> list[str]:
+    """What a glob relative to `folder` matches, each once, sorted.
+
+    As `glob.glob` does it: `**` crosses folders, also those that links lead to, and `*` takes no name that begins
+    with a dot.
+
+    where: the place in the recipe, for messages.
+    Raises RecipeError where it would look at more than MOST_ENTRIES files and folders, or longer than MOST_SECONDS.
+    """
+    root = "/" if pattern.startswith("/") else ""
+    parts = [part for part in pattern.split("/") if part]
+    if not parts:
+        return []
+    search = _Search(pattern, folder, where)
+    names = set(search.below(root, _without_repetition(parts)))
+    return sorted(name for name in names if not pattern.endswith("/") or (folder / name).is_dir())
+
+
+@dataclass
+class _Search:
+    pattern: str
+    folder: Path
+    where: str
+    looked_at: int = 0
+    began: float = field(default_factory=time.monotonic)
+    last: tuple[str | None, list[tuple[str, bool]]] = (None, [])
+
+    def below(self, at: str, parts: Sequence[str]) -> Iterator[str]:
+        """Names that match `parts` below the folder `at`, which ends with a slash or is empty."""
+        part, rest = parts[0], parts[1:]
+        if part == "**":
+            waiting = [at]
+            while waiting:
+                folder = waiting.pop()
+                seen = [each for each in self.listed(folder) if not each[0].startswith(".")]
+                if rest:
+                    yield from self.below(folder, rest)
+                else:
+                    yield from (folder + name for name, _ in seen)
+                waiting += [f"{folder}{name}/" for name, is_folder in seen if is_folder]
+        elif glob.has_magic(part):
+            for name, is_folder in self.listed(at):
+                if fnmatch.fnmatch(name, part) and (part.startswith(".") or not name.startswith(".")):
+                    if not rest:
+                        yield at + name
+                    elif is_folder:
+                        yield from self.below(f"{at}{name}/", rest)
+        elif rest:
+            yield from self.below(f"{at}{part}/", rest)
+        elif os.path.lexists(self.folder / at / part):
+            yield at + part
+
+    def listed(self, at: str) -> list[tuple[str, bool]]:
+        """The names in a folder, and whether each is one itself; none where it cannot be read."""
+        if self.last[0] == at:  # `**` and what follows it list the same folder
+            return self.last[1]
+        found: list[tuple[str, bool]] = []
+        try:
+            with os.scandir(self.folder / at) as entries:
+                for entry in entries:
+                    self.looked_at += 1
+                    self._check()
+                    found.append((entry.name, entry.is_dir()))
+        except OSError:
+            pass
+        self.last = at, found
+        return found
+
+    def _check(self) -> None:
+        if self.looked_at > MOST_ENTRIES:
+            why = f"looks at more than {MOST_ENTRIES:,} files and folders"
+        elif self.looked_at % 1024 == 0 and time.monotonic() - self.began > MOST_SECONDS:
+            why = f"looks at files for more than {MOST_SECONDS:.0f} s ({self.looked_at:,} so far)"
+        else:
+            return
+        raise RecipeError(
+            f"'{self.pattern}' {why}",
+            where=self.where,
+            remedy="name the folder that the files lie in, as in pictures/*.png, instead of one far above with **",
+        )
+
+
+def _without_repetition(parts: Sequence[str]) -> list[str]:
+    """`**/**` is `**`: each would look through all folders again."""
+    return [part for index, part in enumerate(parts) if part != "**" or parts[index - 1 : index] != ["**"]]
 
 
 def mended_glob(pattern: str, folder: Path) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnkit.errors import UsageError
+from nnkit.reading import matching
 from nnkit.recipe.inputs import CHANNELS, looks_channels_last
 
 Shape = tuple[int | None, ...]
@@ -214,7 +215,8 @@ class _Kind:
 def _kind(folder: Path) -> _Kind | None:
     """The pictures in the folder or below it: all where there is nothing else, or the commonest kind; None: none."""
     for below in ("", "**/"):
-        every = [path for path in folder.glob(f"{below}*") if path.is_file()]
+        names = matching(f"{below}*", folder, where="--images")
+        every = [path for path in (folder / name for name in names) if path.is_file()]
         files = [path for path in every if path.suffix.lower() in IMAGE_SUFFIXES]
         kinds = Counter(path.suffix for path in files if not path.name.startswith("."))
         plain = all(path.name.count(".") == 1 and path.suffix.lower() != ".npy" for path in files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from nnkit.errors import RecipeError
-from nnkit.reading.matching_files import mended_glob
+from nnkit.reading.matching_files import matching, mended_glob
 from nnkit.reading.regular_file import is_broken_link, is_file_or_broken_link
 from nnkit.recipe.base import fault
 from nnkit.recipe.variables import escape
@@ -140,7 +139,7 @@ class RecipePath:
         """
         if self.file.is_file():  # a plain path, also one with glob characters in its name
             return [self.file]
-        names = sorted(glob.glob(self.text, root_dir=self.folder, recursive=True))
+        names = matching(self.text, self.folder, where=self.where)
         files = [path for path in (self.folder / name for name in names) if is_file_or_broken_link(path)]
         if not files:
             raise RecipeError(

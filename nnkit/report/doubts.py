@@ -4,10 +4,15 @@ input on another scale than the network was trained with, too few images to cali
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from math import sqrt
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from nnkit.errors import RecipeError
+from nnkit.preprocess import first_frame_note, list_images
 
 if TYPE_CHECKING:
     from nnkit.graph import Model
@@ -48,9 +53,24 @@ def doubts(
         sentences.append(
             "calibrated on one input, which says little of others: give some dozens, like the application's"
         )
+    frames = first_frame_note(_pictures(recipe, imported))
+    if frames is not None:
+        sentences.append(frames)
     if set(recipe.model.inputs) <= {spec.name for spec in imported.inputs}:  # others are made by restructuring
         sentences += _of_the_scale(recipe, imported)
     return sentences
+
+
+def _pictures(recipe: Recipe, imported: Model) -> Iterator[Path]:
+    """All files that the recipe calibrates and verifies on."""
+    for name in dict.fromkeys([*recipe.model.inputs, *(spec.name for spec in imported.inputs)]):
+        spec = recipe.model.inputs.get(name)
+        calibration = spec.calibration if spec is not None else None
+        with suppress(RecipeError):  # of a build from a table, the pictures may be elsewhere
+            if calibration is not None:
+                yield from list_images(calibration.images, Path(), calibration.count)
+            if recipe.verify.globs_for(name):
+                yield from list_images(recipe.verify.globs_for(name), Path(), recipe.verify.count)
 
 
 def _of_the_task(score: Mapping[str, Any]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nnkit.errors import UserFileError
 from nnkit.output_file import write_output
-from nnkit.reading import read_array, read_arrays, read_bytes, read_csv, read_text
+from nnkit.reading import matching, read_array, read_arrays, read_bytes, read_csv, read_text
 from nnkit.reading.arrays import NUMBERS
 from nnkit.recipe.problems import shown
 
@@ -59,7 +59,7 @@ class FeatureDistance:
 def read_features(path: Path) -> Features:
     """Raises UserFileError where the file is missing, of no known form, or holds vectors of different lengths."""
     if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.suffix in _ENDINGS)
+        files = sorted(p for p in (path / name for name in matching("**", path)) if p.suffix in _ENDINGS)
         names = [p.relative_to(path).with_suffix("").as_posix() for p in files]
         return _stacked(names, [_vector(p) for p in files], path)
     if path.suffix == ".npz":

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.c.affine.call import logical, physical
-from nnkit.c.host_compiler import host_compiler
+from nnkit.c.host_compiler import host_compiler, why_no_compiler
 from nnkit.children.search import found_program
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
@@ -52,7 +52,9 @@ class LibraryRunner(ABC):
 
     def missing(self) -> str | None:
         """None where there is a C compiler."""
-        return None if self._path() else "no C compiler (install gcc or clang, or set CC)"
+        if self.compiler and self._path() is None:
+            return f"no C compiler: {self.compiler!r} was not found"
+        return None if self.compiler else why_no_compiler()
 
     def run(
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
@@ -75,7 +77,7 @@ class LibraryRunner(ABC):
         """The library and its program in `folder`. Raises ToolError."""
         compiler = self._path()
         if compiler is None:
-            raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+            raise ToolError(self.missing() or "no C compiler", remedy="install gcc or clang, or set CC to one")
         record = described(artifact)
         binary, artifact = folder.resolve() / "network", artifact.resolve()
         sources = [str(artifact / file) for file in (*record["sources"], record["weights"])]

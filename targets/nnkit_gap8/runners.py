@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nnkit.boards.objects import compile_object
 from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
 from nnkit.c.affine.call import logical, physical
-from nnkit.c.host_compiler import host_compiler
+from nnkit.c.host_compiler import needed_compiler, why_no_compiler
 from nnkit.errors import DoesNotFitError, InternalError, ToolError
 from nnkit.owned_folder import temporary_folder
 from nnkit.program import Affine, Program
@@ -45,7 +45,7 @@ class HostRunner:
 
     def missing(self) -> str | None:
         """None when a C compiler is there, otherwise what to install."""
-        return None if self.compiler or host_compiler() else "no C compiler (install gcc or clang, or set CC)"
+        return None if self.compiler else why_no_compiler()
 
     def bound(self, program: Program, tensor: str) -> float:
         """Nothing may differ."""
@@ -62,9 +62,7 @@ class HostRunner:
 
     def compile(self, artifact: Path, folder: Path, *, trace: bool) -> Path:
         """Compile the artifact's host side in `folder`; returns the executable. Raises ToolError."""
-        compiler = self.compiler or host_compiler()
-        if compiler is None:
-            raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+        compiler = self.compiler or needed_compiler()
         artifact = artifact.resolve()
         description = describe(artifact)
         sources = [artifact / source for source in description["sources"]]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.c.host_compiler import host_compiler
+from nnkit.c.host_compiler import why_no_compiler
 from nnkit.errors import ToolError
 from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER
 from nnkit.graph.view import GraphView, Node
@@ -197,7 +197,7 @@ class CpuCodeRunner:
 
     def missing(self) -> str | None:
         """Whether a C compiler is at hand."""
-        return None if host_compiler() else "no C compiler (install gcc or clang, or set CC)"
+        return why_no_compiler()
 
     def bound(self, program: Program, tensor: str) -> float:
         """1e-4 of the magnitude that calibration saw, at least 1e-4."""

@@ -6,6 +6,7 @@ import os
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from PIL import Image
 
 from nnkit.errors import ExitCode, UserFileError
-from nnkit.preprocess import decode_image
+from nnkit.preprocess import decode_image, first_frame_note
 
 RNG = np.random.default_rng(5)
 
@@ -167,3 +168,24 @@ def test_decompression_bombs_are_refused_before_decoding(tmp_path: Path, side: i
     data = chunk(b"IDAT", zlib.compress(b"\0" * 1000))
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + data + chunk(b"IEND", b""))
     assert "pixels" in _failure(path).reason
+
+
+@pytest.mark.parametrize("suffix", ["gif", "png", "webp", "tiff"])
+def test_of_several_frames_the_first_is_taken_and_said(tmp_path: Path, suffix: str) -> None:
+    first, second = (Image.new("RGB", (8, 8), colour) for colour in ((200, 0, 0), (0, 0, 200)))
+    first.save(tmp_path / f"one.{suffix}")
+    more: dict[str, Any] = {"lossless": True} if suffix == "webp" else {}
+    first.save(tmp_path / f"several.{suffix}", save_all=True, append_images=[second], **more)
+    assert np.asarray(decode_image(tmp_path / f"several.{suffix}").convert("RGB"))[4, 4].tolist() == [200, 0, 0]
+    assert first_frame_note([tmp_path / f"one.{suffix}", tmp_path / "none.png", tmp_path / "x.npy"]) is None
+    note = first_frame_note(tmp_path / f"{name}.{suffix}" for name in ("one", "several", "several"))
+    assert note is not None
+    assert note.startswith(f"several.{suffix} has several frames or pages, of which the first is taken")
+
+
+def test_many_pictures_of_several_frames_are_counted(tmp_path: Path) -> None:
+    pages = [Image.new("L", (4, 4), shade) for shade in (0, 9)]
+    for index in range(5):
+        pages[0].save(tmp_path / f"{index}.tif", save_all=True, append_images=pages[1:])
+    note = first_frame_note(sorted(tmp_path.iterdir()))
+    assert str(note).startswith("0.tif, 1.tif, 2.tif and 2 more have several frames or pages")

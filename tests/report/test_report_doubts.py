@@ -113,7 +113,9 @@ def pairs_doubted(same: int, different: int, accuracy: float) -> bool:
         "metrics": [{"name": "verification_accuracy", "float": accuracy}],
         "facts": {"same_pairs": same, "different_pairs": different},
     }
-    recipe, imported = SimpleNamespace(model=SimpleNamespace(inputs=("image",))), SimpleNamespace(inputs=())
+    verify = SimpleNamespace(globs_for=lambda name: ())
+    recipe = SimpleNamespace(model=SimpleNamespace(inputs={"image": None}), verify=verify)
+    imported = SimpleNamespace(inputs=())
     return bool(report_doubts.doubts(recipe, imported, score, 30))  # type: ignore[arg-type]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from nnkit.boards.objects import compile_object
 from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
-from nnkit.c.host_compiler import host_compiler
+from nnkit.c.host_compiler import needed_compiler, why_no_compiler
 from nnkit.deployed import Deployed
-from nnkit.errors import InternalError, ToolError
+from nnkit.errors import InternalError
 from nnkit.owned_folder import temporary_folder
 from nnkit.reading import read_json_object
 from nnkit.target import PipelineRun
@@ -43,15 +43,13 @@ class HostPipelineRunner:
 
     def missing(self) -> str | None:
         """None when a C compiler is there, otherwise what to install."""
-        return None if host_compiler() else "no C compiler (install gcc or clang, or set CC)"
+        return why_no_compiler()
 
     def run(self, artifact: Path, deployed: Deployed, commands: bytes) -> PipelineRun:
         """As `PipelineRunner.run`."""
         artifact = artifact.resolve()
         description = describe_deployment(artifact)
-        compiler = host_compiler()
-        if compiler is None:
-            raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+        compiler = needed_compiler()
         with temporary_folder("nnkit-host-") as folder:
             binary = folder / "pipeline"
             command = [compiler, *self.flags, "-DNNKIT_STAGES"]
