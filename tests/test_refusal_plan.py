@@ -130,3 +130,12 @@ def test_an_option_is_proposed_where_the_target_takes_more_with_it(tmp_path: Pat
     recipe.write_text(recipe.read_text().replace("join_segments: none", "join_segments: any"))
     done = CliRunner().invoke(app, ["plan", str(recipe)])
     assert done.exit_code == 0, done.output
+
+
+def test_another_precision_is_proposed_where_it_takes_the_network(tmp_path: Path) -> None:
+    recipe = _recipe(tmp_path, [("Floor", "f1", {})], "ansi_c: {precision: int8}")
+    line = _proposed(_refused(recipe), "targets: {ansi_c")
+    assert yaml.safe_load(line) == {"targets": {"ansi_c": {"precision": "float32"}}}
+    recipe.write_text(recipe.read_text().replace("targets: {ansi_c: {precision: int8}}", line))
+    done = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert done.exit_code == 0, done.output

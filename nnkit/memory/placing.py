@@ -301,5 +301,5 @@ def _does_not_fit(problem: Problem, search: _Search) -> DoesNotFitError:
     return DoesNotFitError(
         f"{len(problem.requests)} buffers do not fit the memory ({capacities}): {how}",
         where=problem.regions[0].name,
-        remedy="make buffers smaller or regions larger" if search.proven else "allow the planner more steps",
+        remedy="make buffers smaller or regions larger" if search.proven else "raise `steps` in memory_search",
     )

@@ -78,6 +78,11 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         """The normal form of the quantiser, where values are integers; in float what has no C of its own."""
         return _FLOAT_FORM if options.precision == "float32" else INTEGER_FORM
 
+    def wider_options(self, options: AnsiCOptions) -> Mapping[str, AnsiCOptions]:
+        """Float, which has C for more operators; or integers, for a network that is quantised already."""
+        other = "int8" if options.precision == "float32" else "float32"
+        return {f"precision: {other}": options.model_copy(update={"precision": other})}
+
     def lower(self, model: Model, log: RewriteLog, options: AnsiCOptions) -> Lowered:
         """Every layer, or one error that names all that there is no C for."""
         if options.precision == "float32":

@@ -13,6 +13,7 @@ from nnkit.memory.plan import Region
 from nnkit.memory.same_weights import first_with_same_weights
 from nnkit.program import Conv2d, Convolution, Fixed, Pool, Program
 from nnkit_gap8.loads import MemoryMachine, OpLoad, with_reserved
+from nnkit_gap8.options import L2_BYTES
 
 _SHOWN = 6
 
@@ -125,8 +126,14 @@ def _l2_remedy(
     scale = _input_scale(program, loads, machine)
     if scale:
         hints.append(scale)
-    hints.append(f"give L2 at least {max([peak, *totals]):,} bytes")
+    hints.append(f"give L2 at least {l2_bytes(max([peak, *totals]))}")
     return "; or ".join(hints)
+
+
+def l2_bytes(needed: int) -> str:
+    """A size for L2 in words, and where the chip has not as much, that."""
+    more = f" (more than the {L2_BYTES:,} of the chip, so that it runs nowhere)" if needed > L2_BYTES else ""
+    return f"{needed:,} bytes{more}"
 
 
 def _int8_bytes(program: Program, loads: Sequence[OpLoad], machine: MemoryMachine) -> int | None:

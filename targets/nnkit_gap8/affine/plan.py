@@ -23,6 +23,7 @@ from nnkit_gap8.affine.cluster import TILES_BYTES, AffineCluster
 from nnkit_gap8.affine.network import AffineNetwork, channel_bytes, streamed_bytes
 from nnkit_gap8.cluster.tile_plan import TilePlan
 from nnkit_gap8.loads import MemoryMachine, with_reserved
+from nnkit_gap8.not_fitting import l2_bytes
 from nnkit_gap8.streaming import ChunkJob, ChunkPlace, place_chunks
 
 AFFINE_STACK_BYTES = 2048  # reserved in L2; `runners.Rv32Runner` proves that the code stays inside
@@ -162,7 +163,7 @@ def _too_large(network: AffineNetwork, machine: MemoryMachine) -> DoesNotFitErro
         f"L2 needs {needed:,} bytes, {needed - capacity:,} more than the {capacity:,} there are; the peak is at "
         f"layer {network.program.ops[network.work.owners[worst]].name!r}",
         where=network.program.name,
-        remedy=f"`memory: {{l2: ...}}` of at least {needed:,} bytes, a smaller input, or fewer layers of 16 bits",
+        remedy=f"a smaller input, fewer layers of 16 bits, or `memory: {{l2: ...}}` of at least {l2_bytes(needed)}",
     )
 
 
