@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError
+from nnkit.visible import Visible
 
 MAGIC = b"nnkit-values-1\n"
 _LENGTH_BYTES = 8
@@ -77,6 +78,8 @@ class Codec:
     def _plain(self, value: Any, arrays: list[NDArray[Any]]) -> Any:
         if value is None or isinstance(value, bool) or type(value) in (int, str):
             return value
+        if isinstance(value, Visible):  # a text that has been made visible, an error's, say
+            return str(value)
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
         if isinstance(value, np.ndarray | np.generic):

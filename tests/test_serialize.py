@@ -104,6 +104,12 @@ def test_what_else_stages_hand_on_comes_back() -> None:
     assert decode(encode(Imported(model, ("a note",)), RESULTS), RESULTS).notes == ("a note",)
 
 
+def test_what_an_error_says_is_stored_as_a_text() -> None:
+    said = str(InternalError("no room", where="conv"))
+    assert decode(encode((said, "plain"))) == ("conv: no room", "plain")
+    assert encode(said) == encode("conv: no room")
+
+
 def test_same_value_same_bytes() -> None:
     assert encode(_program()) == encode(_program())
     strided = np.arange(24, dtype=np.int32).reshape(4, 6)[:, ::2]

@@ -14,7 +14,9 @@ from nnkit.graph.refusal import Refused
 from nnkit.graph.view import Node, ReadableGraph
 
 GATES: Mapping[str, int] = MappingProxyType({"GRU": 3, "LSTM": 4})
-_ACTIVATIONS = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+_ACTIVATIONS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+WITHOUT_PARAMETERS = ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus")
+"""Activations that are ONNX's operators of the same name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +25,7 @@ class Recurrent:
 
     weights: [D, G H, I], recurrent: [D, G H, H], bias: [D, 2 G H], of the input first, then of the state.
     resets_after: a GRU resets its state behind the product with it (`linear_before_reset`).
+    functions: of each direction, of the gates, of the new values and, of an LSTM, of its cell.
     """
 
     data: str
@@ -34,19 +37,25 @@ class Recurrent:
     recurrent: NDArray[np.float32]
     bias: NDArray[np.float32]
     resets_after: bool
+    functions: tuple[tuple[str, ...], ...]
 
 
-def read_recurrent(graph: ReadableGraph, node: Node) -> Recurrent:
-    """One sequence [steps, 1, I]. Raises Refused for computed weights, other activations, clipping, coupled gates,
-    peepholes, lengths of sequences, first states and several sequences."""
+def read_recurrent(graph: ReadableGraph, node: Node, *, any_function: bool = False) -> Recurrent:
+    """One sequence [steps, 1, I]. Raises Refused for computed weights, clipping, coupled gates, peepholes, lengths of
+    sequences, first states, several sequences and other activations than the usual.
+
+    any_function: take those of `WITHOUT_PARAMETERS` as well.
+    """
     cell: Literal["GRU", "LSTM"] = "GRU" if node.op_type == "GRU" else "LSTM"
     weights, recurrent = graph.constant(node.input(1)), graph.constant(node.input(2))
     if weights is None or recurrent is None:
         raise Refused("its weights are computed")
     direction = node.text("direction", "forward")
     directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
-    given = [str(each) for each in node.attributes.get("activations", [])]
-    if given and given != _ACTIVATIONS[cell] * len(directions):
+    usual = _ACTIVATIONS[cell] * len(directions)
+    given = tuple(str(each) for each in node.attributes.get("activations", usual))
+    known = any_function and len(given) == len(usual) and set(given) <= set(WITHOUT_PARAMETERS)
+    if given != usual and not known:
         raise Refused(f"its activations are {', '.join(given)}")
     if "clip" in node.attributes or node.integer("layout", 0) or node.integer("input_forget", 0):
         raise Refused("it clips, couples its gates, or has the batch first")
@@ -65,7 +74,11 @@ def read_recurrent(graph: ReadableGraph, node: Node) -> Recurrent:
             raise Refused("its bias is computed")
         bias = np.zeros((len(directions), 2 * GATES[cell] * hidden), np.float32)
     resets_after = cell == "LSTM" or bool(node.integer("linear_before_reset", 0))
-    return Recurrent(node.input(0), cell, directions, steps, hidden, weights, recurrent, bias, resets_after)
+    size = len(_ACTIVATIONS[cell])
+    functions = tuple(given[at : at + size] for at in range(0, len(given), size))
+    return Recurrent(
+        node.input(0), cell, directions, steps, hidden, weights, recurrent, bias, resets_after, functions
+    )
 
 
 def _is_zero(graph: ReadableGraph, value: str, fill: int | None = None) -> bool:

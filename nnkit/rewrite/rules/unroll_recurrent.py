@@ -4,12 +4,15 @@ Pattern: GRU or LSTM of ONNX with constant weights, one image, at most 128 steps
 Algebra: with x W of all steps as one 1x1 convolution, h R of each step as another,
   GRU: z = s(x_z + h_z), r = s(x_r + h_r), n = tanh(x_n + r h_n) (`linear_before_reset`), h' = n + z (h - n);
   LSTM: i, o, f = s(x + h), g = tanh(x_g + h_g), c' = f c + i g, h' = o tanh(c'); s is the logistic function.
+  Relu, Softsign and Softplus may stand in the place of s and tanh.
 Declines for other activations, peepholes, clipping, computed first states, lengths of sequences, a GRU that resets
 before its product, and longer sequences.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -34,7 +37,7 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
 
 
 def check(editor: Editor, nodes: Nodes) -> _Match:
-    layer = read(editor, nodes[0], read_recurrent)
+    layer = read(editor, nodes[0], partial(read_recurrent, any_function=True))
     if not layer.resets_after:
         raise Refused("it resets its state before the product (linear_before_reset is 0)")
     if layer.steps * len(layer.directions) > _MOST_STEPS:
@@ -133,7 +136,8 @@ def _run(writer: _Writer, layer: Recurrent, columns: ir.Value, index: int) -> tu
             h = None if not np.any(bias_r) else zero
         else:
             h = writer.conv(f"{at}_h", state, layer.recurrent[index], bias_r)
-        state, cell = (_gru if layer.cell == "GRU" else _lstm)(writer, at, hidden, x, h, state, cell)
+        write = _gru if layer.cell == "GRU" else _lstm
+        state, cell = write(writer, at, layer.functions[index], hidden, x, h, state, cell)
         states[step] = state
     return [states[step] for step in range(steps)], cell
 
@@ -158,18 +162,19 @@ def _h_part(writer: _Writer, label: str, h: ir.Value, number: int, count: int, s
 def _gru(
     writer: _Writer,
     at: str,
+    functions: Sequence[str],
     size: int,
     x: ir.Value,
     h: ir.Value | None,
     state: ir.Value | None,
     cell: ir.Value | None,
 ) -> tuple[ir.Value, ir.Value | None]:
-    gates = _gate(writer, f"{at}_zr", "Sigmoid", x, h, 0, 2, size)
+    gates = _gate(writer, f"{at}_zr", functions[0], x, h, 0, 2, size)
     z, r = writer.part(f"{at}_z", gates, 1, 0, size), writer.part(f"{at}_r", gates, 1, size, size)
     inner = writer.part(f"{at}_n_x", x, 1, 2 * size, size)
     if h is not None:
         inner = writer.add("Add", f"{at}_n_sum", inner, _reset(writer, at, r, h, size))
-    n = writer.add("Tanh", f"{at}_n", inner)
+    n = writer.add(functions[1], f"{at}_n", inner)
     if state is None:
         return writer.add("Sub", f"{at}_state", n, writer.add("Mul", f"{at}_zn", z, n)), None
     kept = writer.add("Mul", f"{at}_kept", z, writer.add("Sub", f"{at}_difference", state, n))
@@ -183,19 +188,20 @@ def _reset(writer: _Writer, at: str, r: ir.Value, h: ir.Value, size: int) -> ir.
 def _lstm(
     writer: _Writer,
     at: str,
+    functions: Sequence[str],
     size: int,
     x: ir.Value,
     h: ir.Value | None,
     state: ir.Value | None,
     cell: ir.Value | None,
 ) -> tuple[ir.Value, ir.Value | None]:
-    gates = _gate(writer, f"{at}_iof", "Sigmoid", x, h, 0, 3, size)
+    gates = _gate(writer, f"{at}_iof", functions[0], x, h, 0, 3, size)
     i, o, f = (writer.part(f"{at}_{letter}", gates, 1, number * size, size) for number, letter in enumerate("iof"))
-    g = _gate(writer, f"{at}_g", "Tanh", x, h, 3, 1, size)
+    g = _gate(writer, f"{at}_g", functions[1], x, h, 3, 1, size)
     new = writer.add("Mul", f"{at}_new", i, g)
     if cell is not None:
         new = writer.add("Add", f"{at}_cell", writer.add("Mul", f"{at}_kept", f, cell), new)
-    return writer.add("Mul", f"{at}_state", o, writer.add("Tanh", f"{at}_tanh", new)), new
+    return writer.add("Mul", f"{at}_state", o, writer.add(functions[2], f"{at}_tanh", new)), new
 
 
 RULE = Rule("unroll_recurrent", True, "carries", __doc__ or "", _pattern, check, unroll)

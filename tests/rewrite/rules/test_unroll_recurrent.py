@@ -35,10 +35,25 @@ def test_steps(graphs, kind, attributes, direction):
         ("GRU", {}, 5, "resets its state"),
         ("LSTM", {"clip": 1.0}, 5, "clips"),
         ("LSTM", {}, 200, "200 steps"),
-        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, 5, "its activations"),
+        ("LSTM", {"activations": ["Sigmoid", "HardSigmoid", "Tanh"]}, 5, "its activations"),
     ],
 )
 def test_others_decline(graphs, kind, attributes, steps, reason):
     net = graphs.Net(x=(steps, 1, 6))
     _, log = graphs.apply(net.model(_recurrent(net, kind, **attributes)[0]), RULE)
     assert reason in log.of(RULE).declined[0].reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "functions"),
+    [
+        ("LSTM", ["Sigmoid", "Relu", "Relu", "Softsign", "Tanh", "Softplus"]),
+        ("GRU", ["Sigmoid", "Relu", "Softsign", "Tanh"]),
+    ],
+)
+def test_other_activations_of_each_direction(graphs, kind, functions):
+    net = graphs.Net(x=(3, 1, 6))
+    attributes = {"linear_before_reset": 1} if kind == "GRU" else {}
+    values = _recurrent(net, kind, 2, direction="bidirectional", activations=functions, **attributes)
+    after, _ = graphs.apply(net.model(*values), RULE)
+    assert set(functions) <= set(graphs.ops(after))
