@@ -1,8 +1,9 @@
 """All processes of a job, measured and ended together, whatever sessions and parents they gave themselves.
 
-They are found in `/proc` of Linux: those of the worker's session, its children, theirs, and so on. The worker adopts
-what its children leave behind (`adopt_orphans`), so that nothing leaves that tree while it lives; what was seen once
-is remembered by its id and the moment it began, so that it is still found when the worker has ended.
+They are found in `/proc` of Linux: those of the job's control group where it has one, those of the worker's session,
+its children, theirs, and so on. The worker adopts what its children leave behind (`adopt_orphans`), so that nothing
+leaves that tree while it lives; what was seen once is remembered by its id and the moment it began, so that it is
+still found when the worker has ended.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from nnkit.serve.control_group import ControlGroup
 
 _PROC = Path("/proc")
 _STATE, _PARENT, _SESSION, _BEGAN, _RESIDENT_PAGES = 0, 1, 3, 19, 21
@@ -49,16 +52,20 @@ class _Process:
 
 
 class JobProcesses:
-    """The processes of one job. leader: its worker, which leads a session of its own."""
+    """The processes of one job. leader: its worker, which leads a session of its own. group: which it is in."""
 
-    def __init__(self, leader: int) -> None:
+    def __init__(self, leader: int, group: ControlGroup | None = None) -> None:
         self._leader = leader
+        self._group = group if group is not None and group.add(leader) else None
         self._seen: dict[int, int] = {}
         """Moment of beginning by id."""
         self._members()
 
     def resident_bytes(self) -> int:
-        """What all of them have in memory together; pages that they share count for each."""
+        """What all of them have in memory together; pages that they share count for each, unless a group counts."""
+        held = None if self._group is None else self._group.held_bytes()
+        if held is not None:
+            return held
         return sum(each.resident_pages for each in self._members().values()) * os.sysconf("SC_PAGE_SIZE")
 
     def end(self) -> None:
@@ -70,6 +77,8 @@ class JobProcesses:
         self._signal_leader(signal.SIGSTOP)  # it begins no more
         until = time.monotonic() + _MOST_SECONDS
         while others := [pid for pid, each in self._members().items() if pid != self._leader and not each.ended]:
+            if self._group is not None:
+                self._group.kill()
             for pid in others:
                 _signal(pid, signal.SIGKILL)
             if time.monotonic() > until:
@@ -86,6 +95,7 @@ class JobProcesses:
         table = _table()
         roots = [pid for pid, began in self._seen.items() if pid in table and table[pid].began == began]
         roots += [pid for pid, each in table.items() if each.session == self._leader]
+        roots += [pid for pid in (self._group.members() if self._group is not None else ()) if pid in table]
         children: dict[int, list[int]] = {}
         for pid, each in table.items():
             children.setdefault(each.parent, []).append(pid)

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from nnkit.children.start import EVERYTHING, python_child, start
 from nnkit.errors import NnkitError
 from nnkit.failures import write_traceback
 from nnkit.keeper import keep
+from nnkit.serve.control_group import group_of_jobs, make_group
 from nnkit.serve.limits import ServeOptions
 from nnkit.serve.processes import JobProcesses
 from nnkit.serve.room import DISK_FULL, DISK_FULL_CODE, is_disk_full
@@ -31,6 +33,7 @@ class Supervisor:
         self._wake = threading.Condition()
         self._stopping = False
         self._cancelled: set[str] = set()
+        self._parent_group: Path | None = None
         self._threads = [
             threading.Thread(target=self._serve, name=f"job slot {index}", daemon=True)
             for index in range(options.slots)
@@ -38,6 +41,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Begin, with what waits already."""
+        self._parent_group = group_of_jobs()
         keep()
         for thread in self._threads:
             thread.start()
@@ -86,16 +90,20 @@ class Supervisor:
         write_order(folder, job.target, job.settings, self._options.executor)
         # It starts compilers and the vendor's programs, which need variables that are not ours to know.
         command, environment = python_child("nnkit.serve.worker", str(folder.path), inherited=EVERYTHING)
+        group = make_group(self._parent_group, job.id, self._options.limits.job_memory_bytes)
         with folder.log.open("wb") as log:
             process = start(
                 command, folder=folder.path, environment=environment, stdout=log, stderr=subprocess.STDOUT
             )
-        processes = JobProcesses(process.pid)
+        processes, ended = JobProcesses(process.pid, group), ""
         try:
             ended = self._watched(job, process, processes, limit)
         finally:
             processes.end()
             process.wait()
+            if group is not None:
+                ended = ended or (self._beyond_memory() if group.reached_its_limit() else "")
+                group.remove()
         if job.id in self._cancelled:
             self._cancelled.discard(job.id)
             self._end(job, state="cancelled", error="cancelled")
@@ -116,9 +124,12 @@ class Supervisor:
             if time.monotonic() > ends:
                 return f"it took longer than {limit_seconds:g} s"
             if most is not None and held > most:
-                return f"it took more than {most >> 20:,} MiB of memory"
+                return self._beyond_memory()
             time.sleep(_POLL_SECONDS)
         return ""
+
+    def _beyond_memory(self) -> str:
+        return f"it took more than {(self._options.limits.job_memory_bytes or 0) >> 20:,} MiB of memory"
 
     def _end(self, job: JobRecord, **fields: Any) -> None:
         self._store.change(job.id, lambda now: now.state == "running", **fields)
