@@ -18,7 +18,7 @@ from nnkit.report.staging import staged_build
 from nnkit.stages import Build, Preview, Settled
 from nnkit.stages.packaging import signing_key
 from nnkit.stages.types import Imported, Restructured, Verdict
-from nnkit.target import check_corrections
+from nnkit.target import Lowered, check_corrections
 from nnkit.trust import refuse_programs
 
 
@@ -76,12 +76,36 @@ class Prepared:
     program: Program
 
 
-def prepare(build: Build) -> Prepared:
-    """From the recipe to the numbers of every layer."""
+@dataclass(frozen=True, eq=False)
+class Accepted:
+    """A network that the target takes. build: with the task that the network has."""
+
+    build: Build
+    imported: Imported
+    restructured: Restructured
+    lowered: Lowered
+
+
+def accept(build: Build, *, images: bool = True) -> Accepted:
+    """All that is refused before anything is calibrated: `check` tells it, and `run` and `plan` begin with it.
+
+    images: whether the files that calibration and verification read have to be there.
+    """
+    check_corrections(build.recipe, build.key, build.target)
     imported = stages.import_model(build)
     restructured = stages.restructure(build, imported)
     build = stages.settle_task(build, restructured)
     lowered = stages.lower(build, restructured)
+    if images:
+        stages.check_inputs(build, restructured, lowered)
+    return Accepted(build, imported, restructured, lowered)
+
+
+def prepare(build: Build) -> Prepared:
+    """From the recipe to the numbers of every layer."""
+    accepted = accept(build)
+    build, imported = accepted.build, accepted.imported
+    restructured, lowered = accepted.restructured, accepted.lowered
     statistics = stages.make_room(build, lowered, stages.calibrate(build, lowered))
     statistics = stages.choose_method(build, lowered, statistics)
     statistics = stages.tune_ranges(build, lowered, statistics)
@@ -103,11 +127,9 @@ def finish(prepared: Prepared, folder: Path) -> Finished:
 
 def preview(build: Build) -> Preview:
     """The dry run: everything up to the memory plan, nothing written."""
-    check_corrections(build.recipe, build.key, build.target)
-    imported = stages.import_model(build)
-    restructured = stages.restructure(build, imported)
-    build = stages.settle_task(build, restructured)
-    lowered = stages.lower(build, restructured)
+    accepted = accept(build, images=False)
+    build, imported = accepted.build, accepted.imported
+    restructured, lowered = accepted.restructured, accepted.lowered
     statistics, calibrated = stages.calibrate_if_possible(build, lowered)
     statistics = stages.make_room(build, lowered, statistics)
     statistics = stages.choose_method(build, lowered, statistics)

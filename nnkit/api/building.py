@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.api.preparing import Switches, builds, load
+from nnkit.api.naming import load_named
+from nnkit.api.preparing import Switches, builds
 from nnkit.api.results import BuildResult, result_of
 from nnkit.errors import NnkitError, ToolError, cannot_be_written, raise_failed
 from nnkit.recipe.model_formats import is_network
@@ -48,9 +49,9 @@ def run(
 
         path = drafted(path, Path(out), targets=wanted, images=None if images is None else Path(images))
         wanted = ()
-    loaded = load(path, settings_of(settings or {}))
+    named = load_named(path, settings_of(settings or {}), wanted)
     outcomes, failed = [], {}
-    for build in builds(loaded, wanted, Progress(quiet=True), switches or Switches()):
+    for build in builds(named.recipe, named.keys, Progress(quiet=True), switches or Switches()):
         try:
             outcomes.append(run_build(build, Path(out))[0])
         except NnkitError as error:

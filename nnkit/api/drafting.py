@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnkit.api.preparing import load
-from nnkit.errors import UsageError
+from nnkit.errors import NnkitError, SeveralError, UsageError
 from nnkit.output_file import write_output
 from nnkit.reading import read_text
 from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_in, recipe_name, recipe_text, with_shapes
-from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, remedy_for
+from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, is_network, remedy_for
+from nnkit.visible import Visible, visible
 
 if TYPE_CHECKING:
     import onnx
 
 _STAMP = "# written by nnkit, until somebody changes it: "
+_PIXELS = (1, 2, 10, 11, 16)
+"""Element types of ONNX that hold pixels: float, uint8, float16, double, bfloat16."""
 _NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
 
 
@@ -60,14 +65,62 @@ def write_draft(
     load(out)
 
 
-def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | None, shapes: Sequence[str]) -> str:
-    from nnkit.target import load_target, plugin_name, working_targets
+@contextmanager
+def drafted_aside(path: Path, targets: Sequence[str], images: Path | None) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """A recipe, and which of its builds are wanted: a network's first one, for a moment, where it is a network.
 
-    inputs, weights = _inputs(model)
-    inputs = with_shapes(inputs, dict(_shape(text) for text in shapes))
-    working = working_targets()[0]
-    about = {key: load_target(plugin_name(key)).summary for key in targets or list(working)[:1]}
-    others = {name: target.summary for name, target in working.items() if name not in about}
+    Errors name the network then. Raises UsageError for pictures beside a recipe.
+    """
+    if not is_network(path):
+        if images is not None:
+            raise UsageError(
+                "a recipe names its pictures itself",
+                where="--images",
+                remedy="set them: --set model.inputs.NAME.calibration.images=GLOB",
+            )
+        yield path, tuple(targets)
+        return
+    if path.suffix.lower() not in FORMAT_OF_SUFFIX:
+        raise _not_read(path)
+    with tempfile.TemporaryDirectory(prefix="nnkit-") as folder:
+        recipe = Path(folder) / f"{recipe_name(path)}.yaml"
+        try:
+            write_output(recipe, _draft(path.absolute(), recipe, targets=targets, images=images, shapes=()))
+            yield recipe, ()
+        except NnkitError as error:
+            _rename(error, str(recipe), f"{path} (its first recipe)")
+            raise
+
+
+def _rename(error: NnkitError, old: str, new: str) -> None:
+    error.where = Visible(error.where.replace(old, visible(new)))
+    error.reason = Visible(error.reason.replace(old, visible(new)))
+    for each in error.errors if isinstance(error, SeveralError) else ():
+        _rename(each, old, new)
+
+
+def refused(recipe: Path, *, images: bool) -> list[NnkitError]:
+    """What keeps a recipe that was just written from running, one error a target.
+
+    images: whether the files that it calibrates on have to be there.
+    """
+    from nnkit.api.preparing import Switches, builds
+    from nnkit.pipeline import accept
+    from nnkit.report.progress import Progress
+
+    errors: dict[str, NnkitError] = {}
+    for build in builds(load(recipe), (), Progress(quiet=True), Switches(emulate=False)):
+        try:
+            accept(build, images=images)
+        except NnkitError as error:
+            errors.setdefault(str(error), error)
+    return list(errors.values())
+
+
+def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | None, shapes: Sequence[str]) -> str:
+    read = _read(model)
+    inputs = with_shapes(read.inputs, dict(_shape(text) for text in shapes))
+    chosen, others = _targets(targets, recipe_name(model))
     pictures = Pictures() if images is None else pictures_in(images)
     folder = recipe.parent
 
@@ -78,13 +131,49 @@ def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | 
         Draft(
             recipe_name(model),
             inside(str(model)),
-            inside(weights),
+            inside(read.weights),
             inputs,
-            tuple(about.items()),
-            tuple(others.items()),
+            chosen,
+            others,
             replace(pictures, calibration=inside(pictures.calibration), held_out=inside(pictures.held_out)),
+            FORMAT_OF_SUFFIX[model.suffix.lower()],
+            read.detections,
         )
     )
+
+
+_Written = tuple[tuple[str, str, str], ...]
+"""Of targets: the key, the options as a recipe writes them, and a line about it."""
+
+
+def _targets(names: Sequence[str], recipe: str) -> tuple[_Written, _Written]:
+    """The targets that are named, or the first of all; and those that are not, by default. Raises UsageError."""
+    from nnkit.target import example_options, named_target, with_what_is_required, working_targets
+    from nnkit.target.loading import VARIANT
+
+    working = working_targets()[0]
+    named = [with_what_is_required(named_target(name)) for name in names or list(working)[:1]]
+    keys = [each.key for each in named]
+    chosen: dict[str, tuple[str, str]] = {}
+    for each in named:
+        key = f"{each.key}{VARIANT}{each.chip}" if keys.count(each.key) > 1 and each.settings else each.key
+        about = each.target.summary
+        if each.chip and not each.settings:
+            about = f"{about}; on a {each.chip}: nnkit bench out/{recipe}/{key} --on {each.chip}"
+        chosen[key] = (_section(each.settings), about)
+    required = {
+        name: {key: getattr(example_options(target), key) for key, field in fields.items() if field.is_required()}
+        for name, target in working.items()
+        if (fields := target.options.model_fields) and name not in {each.target.name for each in named}
+    }
+    return (
+        tuple((key, *written) for key, written in chosen.items()),
+        tuple((name, _section(options), working[name].summary) for name, options in required.items()),
+    )
+
+
+def _section(options: Mapping[str, Any]) -> str:
+    return f"{{{', '.join(f'{key}: {value}' for key, value in options.items())}}}"
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -96,18 +185,27 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(int(side) for side in numbers)
 
 
-def _inputs(model: Path) -> tuple[tuple[DraftInput, ...], str]:
-    """The model's inputs, and the path of its weights where they have a file of their own."""
+@dataclass(frozen=True)
+class _Read:
+    """What a model says of itself. weights: the path of their file, where they have one of their own."""
+
+    inputs: tuple[DraftInput, ...]
+    weights: str = ""
+    detections: bool = False
+
+
+def _read(model: Path) -> _Read:
+    """Raises UsageError, UserFileError, ModelError."""
     from nnkit.importers.model_file import read_model_file
 
     if model.suffix.lower() == ".onnx":
-        return _inputs_of(read_model_file(model).graph), ""
+        return _of_graph(read_model_file(model).graph)
     if model.suffix.lower() == ".prototxt":
-        return _caffe_inputs(model)
+        return _read_caffe(model)
     if model.suffix.lower() == ".tflite":
         from nnkit.importers.tflite_importer import import_tflite
 
-        return _inputs_of(import_tflite(model).model.proto().graph), ""
+        return _of_graph(import_tflite(model).model.proto().graph)
     raise _not_read(model)
 
 
@@ -115,7 +213,7 @@ def _not_read(model: Path) -> UsageError:
     return UsageError("this is not a model that nnkit reads", where=str(model), remedy=remedy_for(model.name))
 
 
-def _caffe_inputs(model: Path) -> tuple[tuple[DraftInput, ...], str]:
+def _read_caffe(model: Path) -> _Read:
     from nnkit.importers import import_caffe
 
     beside = sorted(model.parent.glob("*.caffemodel"))
@@ -126,27 +224,35 @@ def _caffe_inputs(model: Path) -> tuple[tuple[DraftInput, ...], str]:
             where=str(model),
             remedy=f"put the weights beside it, as {model.stem}.caffemodel",
         )
-    imported = import_caffe(model, own[0]).model
-    return _inputs_of(imported.proto().graph), str(own[0])
+    return _of_graph(import_caffe(model, own[0]).model.proto().graph, str(own[0]))
 
 
-def _inputs_of(graph: onnx.GraphProto) -> tuple[DraftInput, ...]:
+def _of_graph(graph: onnx.GraphProto, caffe_weights: str = "") -> _Read:
+    from nnkit.stages.task import lists_of_detections
+
     weights = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node)
-    return tuple(
+    given = [value for value in graph.input if value.name not in weights]
+    again = {_sides(value) for value in graph.output} if len(given) > 1 else set()
+    inputs = tuple(
         DraftInput(
             value.name,
-            tuple(
-                side.dim_value if side.HasField("dim_value") and side.dim_value > 0 else None
-                for side in value.type.tensor_type.shape.dim
-            ),
+            _sides(value),
             any(_normalises(node, weights) for node in readers.get(value.name, ())),
+            value.type.tensor_type.elem_type in _PIXELS and _sides(value) not in again,
         )
-        for value in graph.input
-        if value.name not in weights
+        for value in given
+    )
+    return _Read(inputs, caffe_weights, len(lists_of_detections(graph)) == 1)
+
+
+def _sides(value: onnx.ValueInfoProto) -> tuple[int | None, ...]:
+    return tuple(
+        side.dim_value if side.HasField("dim_value") and side.dim_value > 0 else None
+        for side in value.type.tensor_type.shape.dim
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.api.preparing import Switches, builds, load
+from nnkit.api.naming import load_named
+from nnkit.api.preparing import Switches, builds
 from nnkit.api.results import MemoryUse, Plan, PlannedLayer
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ def plan(
     from nnkit.report.progress import Progress
 
     wanted = (targets,) if isinstance(targets, str) else tuple(targets)
-    loaded = load(Path(recipe), settings_of(settings or {}))
-    return tuple(plan_of(build) for build in planned_builds(loaded, wanted, Progress(quiet=True), cache=cache))
+    named = load_named(Path(recipe), settings_of(settings or {}), wanted)
+    made = planned_builds(named.recipe, named.keys, Progress(quiet=True), cache=cache)
+    return tuple(plan_of(build) for build in made)
 
 
 def planned_builds(

@@ -79,12 +79,9 @@ def builds(recipe: Recipe, wanted: Sequence[str], progress: Progress, switches: 
 
 
 def no_such_target(name: str, known: Sequence[str]) -> UsageError:
-    """The error for a target that a recipe does not have: one that is installed can be added."""
-    from nnkit.target import installed_targets
-
-    add = f"; to build for it too, add --set 'targets.{name}={{}}'" if name in installed_targets() else ""
+    """The error for a variant of a target that a recipe does not have; a target itself is added."""
     return UsageError(
-        f"the recipe has no target {name!r}", where="--target", remedy=f"its targets are: {', '.join(known)}{add}"
+        f"the recipe has no build {name!r}", where="--target", remedy=f"its builds are: {', '.join(known)}"
     )
 
 

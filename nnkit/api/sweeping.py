@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nnkit.api.naming import load_named
 from nnkit.api.preparing import load, no_such_target
 from nnkit.recipe.grid import Point, axes_of_recipe, points, spanned
 from nnkit.recipe.problems import InvalidRecipeError, Problem
@@ -31,17 +32,18 @@ class Sweep:
 
 
 def load_sweep(path: Path, settings: Sequence[Setting] = (), targets: Sequence[str] = ()) -> Sweep:
-    """The recipe with its builds for these targets, or all of them. The recipe of every point is read.
+    """The recipe with its builds for these targets (as `load_named` takes them), or all of them; every point is read.
 
     Raises InvalidRecipeError for mistakes in the recipe or at any point of its grid, UsageError for a target that no
     build is for.
     """
     fixed, spans = spanned(settings, lambda setting: _problems(path, setting))
-    recipe = load(path, fixed)
+    named = load_named(path, fixed, targets)
+    recipe, fixed = named.recipe, (*fixed, *named.added)
     told = {setting.key for setting in fixed} | {axis.name for axis in spans}
     axes = [*(axis for axis in axes_of_recipe(recipe) if axis.name not in told), *spans]
     every = points(recipe, axes)
-    wanted = _wanted(every, targets)
+    wanted = _wanted(every, named.keys)
     if axes:
         _check_points(path, fixed, wanted)
     left_out = tuple(point for point in every if point not in wanted) if axes else ()

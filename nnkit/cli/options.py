@@ -18,9 +18,10 @@ from nnkit.errors import UsageError
 if TYPE_CHECKING:
     from nnkit.executors import ExecutorChoice
 
-RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe (YAML).")]
+RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe (YAML), or a model.")]
 TargetOption = Annotated[
-    list[str] | None, typer.Option("--target", "-t", metavar="NAME", help="Only this target (repeatable).")
+    list[str] | None,
+    typer.Option("--target", "-t", metavar="NAME", help="Only this target, or chip: gap8, tpu:cv181x, cv181x."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")]

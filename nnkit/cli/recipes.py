@@ -25,6 +25,9 @@ from nnkit.cli.options import (
 from nnkit.recipe.model_formats import is_network
 
 app = Commands()
+ImagesOption = Annotated[
+    Path | None, typer.Option("--images", metavar="DIR", help="Of a model without recipe: its pictures.")
+]
 PANEL = "From a model to a release"
 
 
@@ -33,14 +36,21 @@ class BuildOptions:
     """What `run` builds, and how it tells."""
 
     target: TargetOption = None
-    images: Annotated[
-        Path | None, typer.Option("--images", metavar="DIR", help="Of a model without recipe: its pictures.")
-    ] = None
+    images: ImagesOption = None
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Output folder.", show_default="out")
     ] = None
     no_cache: NoCacheOption = False
     no_qemu: Annotated[bool, typer.Option("--no-qemu", help="Do not run the artifact in an emulator.")] = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which builds of a recipe are looked at, or of a model, and with which values."""
+
+    target: TargetOption = None
+    images: ImagesOption = None
+    settings: SetOption = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ def run(
     session: SessionOptions,
 ) -> None:
     """Build, verify and pack a release from a recipe."""
+    from nnkit.api.naming import with_chips
     from nnkit.commands.run import RunOptions, run_command
     from nnkit.recipe.settings import parse_settings
 
@@ -86,7 +97,7 @@ def run(
         executor=place.choice(),
         jobs=session.jobs,
         trust=session.trust,
-        settings=parse_settings(session.settings or []),
+        settings=with_chips(parse_settings(session.settings or [])),
     )
     _once_or_watching(recipe[0], lambda: run_command(recipe, options), session.watching)
 
@@ -115,30 +126,34 @@ def init(
 
 
 @app.command(rich_help_panel=PANEL)
+@with_options
 def check(
-    recipe: Annotated[list[Path], typer.Argument(metavar="RECIPE...", help="The recipe (YAML), or several.")],
-    settings: SetOption = None,
+    recipe: Annotated[
+        list[Path], typer.Argument(metavar="RECIPE...", help="The recipe (YAML), or several; or a model.")
+    ],
+    asked: Asked,
     fix: Annotated[bool, typer.Option("--fix", help="Correct misspelt words in the recipe first.")] = False,
     watching: WatchOption = False,
     json: JsonOption = False,
 ) -> None:
     """Validate recipes and the files they name; change nothing."""
+    from nnkit.api.naming import with_chips
     from nnkit.commands.check import check_commands
     from nnkit.recipe.settings import parse_settings
 
-    values = parse_settings(settings or [])
+    values = with_chips(parse_settings(asked.settings or []))
 
     def action() -> None:
-        check_commands(recipe, settings=values, fix=fix, json=json)
+        check_commands(recipe, targets=asked.target or [], images=asked.images, settings=values, fix=fix, json=json)
 
     _once_or_watching(recipe[0], action, watching)
 
 
 @app.command(rich_help_panel=PANEL)
+@with_options
 def plan(
     recipe: RecipeArgument,
-    target: TargetOption = None,
-    settings: SetOption = None,
+    asked: Asked,
     watching: WatchOption = False,
     no_cache: NoCacheOption = False,
     trust: Annotated[bool, typer.Option("--trust", help="Run the layers in Python that the recipe names.")] = False,
@@ -146,14 +161,22 @@ def plan(
     verbose: VerboseOption = False,
 ) -> None:
     """Dry run: rewrites, placement, formats and memory of what `run` would build."""
+    from nnkit.api.naming import with_chips
     from nnkit.commands.plan import plan_command
     from nnkit.recipe.settings import parse_settings
 
-    values = parse_settings(settings or [])
+    values = with_chips(parse_settings(asked.settings or []))
 
     def action() -> None:
         plan_command(
-            recipe, target or [], settings=values, no_cache=no_cache, trust=trust, json=json, verbose=verbose
+            recipe,
+            asked.target or [],
+            images=asked.images,
+            settings=values,
+            no_cache=no_cache,
+            trust=trust,
+            json=json,
+            verbose=verbose,
         )
 
     _once_or_watching(recipe, action, watching)

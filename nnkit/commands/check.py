@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnkit.api.checking import check
+from nnkit.api.drafting import drafted_aside
 from nnkit.api.preparing import load
 from nnkit.commands.common import print_json
-from nnkit.errors import NnkitError, SeveralError
+from nnkit.errors import NnkitError, SeveralError, worst
 from nnkit.recipe import InvalidRecipeError
 from nnkit.recipe.deployment_loading import is_deployment
 from nnkit.recipe.fixes import apply_fixes
@@ -22,24 +25,69 @@ if TYPE_CHECKING:
 _ROUNDS = 10
 
 
-def check_commands(paths: Sequence[Path], *, settings: Sequence[Setting] = (), fix: bool = False, json: bool) -> None:
+def check_commands(
+    paths: Sequence[Path],
+    *,
+    targets: Sequence[str] = (),
+    images: Path | None = None,
+    settings: Sequence[Setting] = (),
+    fix: bool = False,
+    json: bool,
+) -> None:
     """As `check_command`, of several recipes: what is wrong with one keeps none of the others from being checked.
 
-    Raises what is wrong with the only recipe that is, and SeveralError for several.
+    json: what was found is printed, errors too, of several recipes as a list.
+    Raises what is wrong with the only recipe that is, and SeveralError for several, with the worst exit code.
     """
     failed: list[NnkitError] = []
+    told: list[dict[str, Any]] = []
     for path in paths:
         try:
-            check_command(path, settings=settings, fix=fix, json=json)
+            with drafted_aside(path, targets, images) as (recipe, names):
+                found = check_command(recipe, targets=names, settings=settings, fix=fix)
+            told.append({"file": str(path), "valid": True} | found.data)
+            if not json:
+                print_line(f"{path}: valid")
+                for line in found.lines:
+                    print_line(f"  {line}")
         except NnkitError as error:
             failed.append(error)
+            told.append(_refused(path, error))
+    if json:
+        print_json(told[0] if len(told) == 1 else told)
+        sys.stdout.flush()
     if len(failed) == 1:
         raise failed[0]
     if failed:
-        raise SeveralError(failed, where="recipes")
+        raise SeveralError(failed, where="recipes", exit_code=worst(error.exit_code for error in failed))
 
 
-def check_command(path: Path, *, settings: Sequence[Setting] = (), fix: bool = False, json: bool) -> None:
+def _refused(path: Path, error: NnkitError) -> dict[str, Any]:
+    """What stands in the place of a valid recipe's entry."""
+    return {"file": str(path), "valid": False, "exit_code": int(error.exit_code), "errors": _entries(error)}
+
+
+def _entries(error: NnkitError) -> list[dict[str, Any]]:
+    """Every single error, by the code that `nnkit explain` takes."""
+    if isinstance(error, SeveralError):
+        return [entry for each in error.errors for entry in _entries(each)]
+    single = error.problems if isinstance(error, InvalidRecipeError) else [error]
+    return [
+        {"code": error.code, "where": each.where, "reason": each.reason, "remedy": each.remedy} for each in single
+    ]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A valid recipe, as JSON data and for people."""
+
+    data: dict[str, Any]
+    lines: list[str]
+
+
+def check_command(
+    path: Path, *, targets: Sequence[str] = (), settings: Sequence[Setting] = (), fix: bool = False
+) -> Found:
     """Open what the recipe names, and tell all that is wrong at once. Nothing is computed.
 
     fix: words of the recipe of which it is known what they were meant to be are replaced first.
@@ -47,32 +95,26 @@ def check_command(path: Path, *, settings: Sequence[Setting] = (), fix: bool = F
     if is_deployment(path, settings):
         from nnkit.commands.deployment import check_deployment_command
 
-        check_deployment_command(path, settings, json=json)
-        return
+        return Found(*check_deployment_command(path, settings))
     if fix:
         _fix(path, settings)
-    checked = check(path, settings)
-    recipe = checked.recipe
-    if json:
-        print_json(
-            {
-                "recipe": recipe.name,
-                "targets": list(recipe.targets),
-                "calibration_images": dict(checked.calibration),
-                "verification_images": checked.verification,
-                "notes": list(checked.notes),
-            }
-        )
-        return
-    print_line(f"{path}: valid")
-    print_line(f"  model    {Path(recipe.model.path.text).name} ({recipe.model.format})")
-    for name, count in checked.calibration.items():
-        print_line(f"  input    {name}: {count} calibration images")
-    if checked.verification:
-        print_line(f"  verify   {checked.verification} images")
-    print_line(f"  targets  {', '.join(recipe.targets)}")
-    for note in checked.notes:
-        print_line(f"  note     {note}")
+    checked = check(path, settings, targets)
+    recipe, keys = checked.recipe, checked.keys
+    data = {
+        "recipe": recipe.name,
+        "targets": list(keys),
+        "calibration_images": dict(checked.calibration),
+        "verification_images": checked.verification,
+        "notes": list(checked.notes),
+    }
+    lines = [
+        f"model    {Path(recipe.model.path.text).name} ({recipe.model.format})",
+        *(f"input    {name}: {count} calibration images" for name, count in checked.calibration.items()),
+        *([f"verify   {checked.verification} images"] if checked.verification else []),
+        f"targets  {', '.join(keys)}",
+        *(f"note     {note}" for note in checked.notes),
+    ]
+    return Found(data, lines)
 
 
 def _fix(path: Path, settings: Sequence[Setting]) -> None:

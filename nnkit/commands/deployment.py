@@ -82,31 +82,30 @@ def plan_deployment_command(
         print_line(f"  note     {note}")
 
 
-def check_deployment_command(path: Path, settings: Sequence[Setting], *, json: bool) -> None:
-    """The deployment's recipe and those of its networks: all that they name is opened."""
+def check_deployment_command(path: Path, settings: Sequence[Setting]) -> tuple[dict[str, Any], list[str]]:
+    """The deployment's recipe and those of its networks: all that they name is opened.
+
+    Returns it as JSON data, and in lines.
+    """
     from nnkit.api.deploying import check_deployment
 
     checked = check_deployment(path, settings)
-    if json:
-        print_json(
-            {
-                "recipe": checked.recipe.name,
-                "targets": [checked.recipe.key],
-                "networks": {name: each.recipe.name for name, each in checked.networks.items()},
-                "frames": checked.frames,
-                "enrolled": checked.enrolled,
-                "notes": list(checked.notes),
-            }
-        )
-        return
-    print_line(f"{path}: valid")
-    for name, each in checked.networks.items():
-        print_line(f"  network  {name}: {each.recipe.file}, {Path(each.recipe.model.path.text).name}")
-    print_line(f"  target   {checked.recipe.key}")
+    data = {
+        "recipe": checked.recipe.name,
+        "targets": [checked.recipe.key],
+        "networks": {name: each.recipe.name for name, each in checked.networks.items()},
+        "frames": checked.frames,
+        "enrolled": checked.enrolled,
+        "notes": list(checked.notes),
+    }
+    lines = [
+        f"network  {name}: {each.recipe.file}, {Path(each.recipe.model.path.text).name}"
+        for name, each in checked.networks.items()
+    ]
+    lines.append(f"target   {checked.recipe.key}")
     if checked.recipe.deployment.pipeline is not None:
-        print_line(f"  pipeline {checked.frames} frames, {checked.enrolled} people are enrolled")
-    for note in checked.notes:
-        print_line(f"  note     {note}")
+        lines.append(f"pipeline {checked.frames} frames, {checked.enrolled} people are enrolled")
+    return data, [*lines, *(f"note     {note}" for note in checked.notes)]
 
 
 def _build(path: Path, settings: Sequence[Setting], options: RunOptions) -> DeploymentBuild:

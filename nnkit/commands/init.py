@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nnkit.api.drafting import write_draft
-from nnkit.errors import UsageError
+from nnkit.api.drafting import refused, write_draft
+from nnkit.errors import SeveralError, UsageError, worst
 from nnkit.installation import as_called
 from nnkit.terminal import print_line
 
@@ -14,7 +15,10 @@ from nnkit.terminal import print_line
 def init_command(
     model: Path, out: Path, *, targets: Sequence[str], images: Path | None, shapes: Sequence[str]
 ) -> None:
-    """Write a commented recipe that runs. Raises UsageError where `out` exists already."""
+    """Write a commented recipe that runs; where it does not, since the target refuses the network, raise why.
+
+    Raises UsageError where `out` exists already.
+    """
     if out.exists() and model.exists() and out.samefile(model):
         reason = "this is the recipe itself, and `nnkit init` writes one for a network"
         raise UsageError(reason, where=str(model), remedy="name the network, as in `nnkit init net.onnx`")
@@ -28,3 +32,9 @@ def init_command(
         print_line("  it has no calibration images yet: see the comments, or give --images")
     print_line(as_called(f"  next  nnkit plan {out}    what would be built, without building"))
     print_line(as_called(f"        nnkit run {out}     the release, in out/"))
+    sys.stdout.flush()
+    errors = refused(out, images=images is not None)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise SeveralError(errors, where=str(out), exit_code=worst(error.exit_code for error in errors))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnkit.api.naming import load_named
 from nnkit.api.planning import plan_of, planned_builds
-from nnkit.api.preparing import load
 from nnkit.commands.common import byte_count, not_built, print_json
 from nnkit.errors import NnkitError, raise_failed
 from nnkit.terminal import print_line
@@ -21,6 +21,7 @@ def plan_command(
     path: Path,
     targets: list[str],
     *,
+    images: Path | None = None,
     settings: Sequence[Setting],
     no_cache: bool,
     trust: bool = False,
@@ -29,8 +30,25 @@ def plan_command(
 ) -> None:
     """What `run` would build: rewrites with reasons, placement, formats, memory. Nothing is written.
 
-    trust: calibration may run the Python of layers that the recipe defines.
+    path: a recipe, or a network, which is planned by its first recipe. trust: calibration may run the Python of
+    layers that the recipe defines.
     """
+    from nnkit.api.drafting import drafted_aside
+
+    with drafted_aside(path, targets, images) as (recipe, names):
+        _plan(recipe, names, settings=settings, no_cache=no_cache, trust=trust, json=json, verbose=verbose)
+
+
+def _plan(
+    path: Path,
+    targets: Sequence[str],
+    *,
+    settings: Sequence[Setting],
+    no_cache: bool,
+    trust: bool,
+    json: bool,
+    verbose: bool,
+) -> None:
     from nnkit.recipe.deployment_loading import is_deployment
     from nnkit.report.progress import Progress
 
@@ -41,8 +59,8 @@ def plan_command(
         return
     results: list[Mapping[str, Any]] = []
     failed: dict[str, NnkitError] = {}
-    recipe = load(path, settings)
-    builds = planned_builds(recipe, targets, Progress(verbose=verbose), cache=not no_cache, trust=trust)
+    named = load_named(path, settings, targets)
+    builds = planned_builds(named.recipe, named.keys, Progress(verbose=verbose), cache=not no_cache, trust=trust)
     for build in builds:
         try:
             plan = plan_of(build)

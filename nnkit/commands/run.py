@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.api.building import run_build
-from nnkit.api.preparing import Switches, builds, load
+from nnkit.api.naming import load_named
+from nnkit.api.preparing import Switches, builds
 from nnkit.build_status import RELEASED
 from nnkit.commands.common import byte_count, not_built, print_json
 from nnkit.errors import GateFailedError, InternalError, NnkitError, UnprovenError, raise_failed
@@ -130,7 +131,8 @@ def float_fails(report: Mapping[str, Any]) -> str:
 
 def wanted_builds(path: Path, options: RunOptions, progress: Progress) -> list[Build]:
     """One Build for each target of a recipe that is wanted."""
-    return builds(load(path, options.settings), options.targets, progress, switches(options))
+    named = load_named(path, options.settings, options.targets)
+    return builds(named.recipe, named.keys, progress, switches(options))
 
 
 def switches(options: RunOptions) -> Switches:

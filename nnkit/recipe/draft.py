@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnkit.errors import UsageError
 from nnkit.reading import matching
 from nnkit.recipe.inputs import CHANNELS, looks_channels_last
+from nnkit.recipe.model_formats import ModelFormat
 
 Shape = tuple[int | None, ...]
 
@@ -22,6 +23,8 @@ _CALIBRATION = ("calibration", "train", "training")
 _HELD_OUT = ("held_out", "verification", "val", "validation", "test")
 """Names of subfolders whose pictures have a purpose already."""
 
+_MOST_SIDES = 6  # that a recipe says; the import tells what it refuses
+_LEAST_SIDE = 8  # of a picture; below it is a vector, or a state
 _LEAST_DIVIDED = 10  # pictures; of fewer all are needed to calibrate
 
 
@@ -30,11 +33,22 @@ class DraftInput:
     """An input as the model declares it: shape batch first, None for what is open.
 
     normalised: whether the network's first layer shifts or scales it, so that it takes pixels as they are.
+    numbers: whether it may hold pixels at all: no integers of 64 bits, no state that the network gives again.
     """
 
     name: str
     shape: Shape
     normalised: bool
+    numbers: bool = True
+
+    def is_picture(self, kind: ModelFormat) -> bool:
+        """Whether it looks like a picture: of one or three channels, and larger than a vector is."""
+        if not self.numbers or len(self.shape) != 4 or self.shape[0] not in (1, None):
+            return False
+        turned = kind == "onnx" and looks_channels_last(self.shape)
+        sides = self.shape[1:3] if turned else self.shape[2:]
+        channels = self.shape[3] if turned else self.shape[1]
+        return channels in CHANNELS.values() and all(side is not None and side >= _LEAST_SIDE for side in sides)
 
 
 @dataclass(frozen=True)
@@ -52,16 +66,19 @@ class Draft:
     """What a recipe is written from.
 
     model, weights: as paths in the recipe. images: globs as in the recipe.
-    targets: key of each build and one line about its target; others: of the other installed targets, for comments.
+    targets: key of each build, its options and one line about its target; others: of the other installed targets, for
+    comments. detections: whether the network gives a list of detections.
     """
 
     name: str
     model: str
     weights: str
     inputs: tuple[DraftInput, ...]
-    targets: tuple[tuple[str, str], ...]
-    others: tuple[tuple[str, str], ...]
+    targets: tuple[tuple[str, str, str], ...]
+    others: tuple[tuple[str, str, str], ...]
     images: Pictures
+    kind: ModelFormat = "onnx"
+    detections: bool = False
 
 
 def recipe_text(draft: Draft) -> str:
@@ -76,46 +93,68 @@ def recipe_text(draft: Draft) -> str:
         "  inputs:",
     ]
     for each in draft.inputs:
-        lines += _input_lines(each, draft.images)
-    lines += ["targets:", *(f"  {key}: {{}}  # {about}" for key, about in draft.targets)]
-    lines += [f"  # {key}: {{}}  # {about}" for key, about in draft.others]
+        lines += _input_lines(each, draft)
+    lines += ["targets:", *(f"  {key}: {options}  # {about}" for key, options, about in draft.targets)]
+    lines += [f"  # {key}: {options}  # {about}" for key, options, about in draft.others]
     lines += ["verify:"]
-    if draft.images.held_out:
+    fed = [each for each in draft.inputs if _glob(each, draft)]
+    if draft.images.held_out and fed:
+        held_out = _quoted(draft.images.held_out)
+        if len(draft.inputs) > 1:
+            held_out = f"{{{', '.join(f'{_quoted(each.name)}: {held_out}' for each in fed)}}}"
         aside = f"  # kept aside: {draft.images.aside}" if draft.images.aside else ""
-        lines += [f"  images: {_quoted(draft.images.held_out)}{aside}", "  count: 100  # at most, evenly spread"]
+        lines += [f"  images: {held_out}{aside}", "  count: 100  # at most, evenly spread"]
     else:
         lines += ["  # images: held_out/*.png  # pictures that calibration has not seen; else the figures flatter"]
-    lines += [
-        "  gates: {cosine: 0.99}  # what the quantised network must keep; add the task's own: docs/accuracy.md",
-        "release: {version: 0.1.0}",
-    ]
+    if draft.detections:
+        lines += [
+            "  task: {kind: detection}",
+            "  gates: {detection_agreement: 0.95}  # share of detections that both networks have: docs/accuracy.md",
+        ]
+    else:
+        lines += [
+            "  gates: {cosine: 0.99}  # what the quantised network must keep; add the task's own: docs/accuracy.md"
+        ]
+    lines += ["release: {version: 0.1.0}"]
     return "\n".join(lines) + "\n"
 
 
-def _input_lines(each: DraftInput, images: Pictures) -> list[str]:
-    lines = [f"    {_quoted(each.name)}:", f"      shape: [{', '.join(str(side) for side in each.shape)}]"]
-    turned = looks_channels_last(each.shape)
-    image = turned or (len(each.shape) == 4 and each.shape[1] in CHANNELS.values())
-    if turned:
+def _glob(each: DraftInput, draft: Draft) -> str:
+    """The files that an input is calibrated on: pictures for what looks like one, arrays for all."""
+    images = draft.images.calibration
+    return images if each.is_picture(draft.kind) or images.endswith(".npy") else ""
+
+
+def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
+    lines = [f"    {_quoted(each.name)}:"]
+    image, images = each.is_picture(draft.kind), draft.images
+    if each.shape and (
+        len(each.shape) != 4 or each.shape[0] == 1
+    ):  # what a recipe can say; the import tells the rest
+        lines += [f"      shape: [{', '.join(str(side) for side in each.shape)}]"]
+    if image and looks_channels_last(each.shape):
         lines += ["      layout: nhwc  # channels last: nnkit takes it as [1, channels, height, width]"]
     if image:
-        lines += _preprocess_lines(each)
+        lines += _preprocess_lines(each, draft.kind)
     kind = "some dozens, like the real ones" if image else "arrays of this shape, as .npy files"
-    if images.calibration:
+    glob = _glob(each, draft)
+    if glob:
         kind = "the others: verification keeps some aside" if images.aside else kind
-        return [*lines, f"      calibration: {{images: {_quoted(images.calibration)}, count: 100}}  # {kind}"]
+        return [*lines, f"      calibration: {{images: {_quoted(glob)}, count: 100}}  # {kind}"]
     glob = "calibration/*.png" if image else "calibration/*.npy"
-    return [*lines, f"      # calibration: {{images: {glob}, count: 100}}  # {kind}"]
+    comment = f"      # calibration: {{images: {glob}, count: 100}}  # {kind}"
+    return [*lines, comment] if len(lines) > 1 else [f"{lines[0]} {{}}", comment]
 
 
-def _preprocess_lines(each: DraftInput) -> list[str]:
+def _preprocess_lines(each: DraftInput, kind: ModelFormat) -> list[str]:
     _, channels, height, width = each.shape
     if looks_channels_last(each.shape):
         _, height, width, channels = each.shape
-    color = "gray" if channels == 1 else "rgb"
+    color = "gray" if channels == 1 else "bgr" if kind == "caffe" else "rgb"
+    about = {"gray": "", "bgr": "  # as Caffe has it", "rgb": "  # bgr for networks from Caffe"}
     lines = [
         "      preprocess:",
-        f"        color: {color}" + ("" if channels == 1 else "  # bgr for networks from Caffe"),
+        f"        color: {color}{about[color]}",
         f"        resize: {{size: [{height}, {width}]}}",
     ]
     if each.normalised:
@@ -125,6 +164,12 @@ def _preprocess_lines(each: DraftInput) -> list[str]:
             *lines,
             "        # A guess: pixels / 255. It must be as in training: x = (pixel - mean) * scale",
             "        scale: 1/255",
+        ]
+    if color == "bgr":
+        return [
+            *lines,
+            "        # A guess: Caffe's usual mean, as in training it must be: x = pixel - mean",
+            "        mean: [104, 117, 123]",
         ]
     return [
         *lines,
@@ -169,7 +214,7 @@ def with_shapes(inputs: Sequence[DraftInput], given: Mapping[str, Sequence[int]]
                 where="--shape",
                 remedy=f"give them, for example --shape {each.name}={filled}",
             )
-        result.append(DraftInput(each.name, shape, each.normalised))
+        result.append(replace(each, shape=shape))
     return tuple(result)
 
 

@@ -11,6 +11,7 @@ from nnkit.first_use import names_at_first_use
 
 if TYPE_CHECKING:
     from nnkit.stages.build_stages import correct, emit, plan, quantize, verify
+    from nnkit.stages.given_files import check_inputs
     from nnkit.stages.method import choose_method
     from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
     from nnkit.stages.packaging import package, page
@@ -32,6 +33,7 @@ __all__ = [
     "Verdict",
     "calibrate",
     "calibrate_if_possible",
+    "check_inputs",
     "choose_method",
     "choose_precision",
     "correct",
@@ -56,6 +58,7 @@ if not TYPE_CHECKING:  # a checker of types has the imports above, and takes no 
         __name__,
         {
             "build_stages": ("correct", "emit", "plan", "quantize", "verify"),
+            "given_files": ("check_inputs",),
             "method": ("choose_method",),
             "model_stages": ("calibrate", "calibrate_if_possible", "import_model", "lower", "restructure"),
             "packaging": ("package", "page"),

@@ -16,6 +16,7 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
 from nnkit.recipe import Calibration
 from nnkit.samples import Sample
+from nnkit.stages.given_files import verification_inputs
 from nnkit.stages.task import task_judge
 from nnkit.stages.types import Artifact, Build, Restructured, Settled, Verdict, returned
 from nnkit.target import Deployment, Lowered, Quantization, Runner
@@ -161,7 +162,7 @@ def emit(
 def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verdict:
     """Float against Program, Program against what the artifact computes, and the recipe's gates."""
     from nnkit.drawn_inputs import DrawnSamples
-    from nnkit.inputs import samples_or_drawn, seen_by_calibration, verification_samples
+    from nnkit.inputs import seen_by_calibration
     from nnkit.program.inputs import quantized_inputs, stress_inputs
     from nnkit.simulate import simulate
     from nnkit.verify.constant_outputs import no_proof
@@ -172,8 +173,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     from nnkit.verify.tasks import output_pairs, task_scorer
 
     program = artifact.deployment.program
-    choose = verification_samples if build.target.needs_ranges(build.options) else samples_or_drawn
-    samples = choose(build.recipe, restructured.model)
+    samples = verification_inputs(build, restructured.model)
     images = samples.images
     drawn = {name: each.words for name, each in samples.draws.items()} if isinstance(samples, DrawnSamples) else {}
     seen = 0 if drawn else seen_by_calibration(build.recipe, restructured.model, images)

@@ -13,6 +13,8 @@ from nnkit.stages.raw_boxes import raw_boxes_note
 from nnkit.stages.types import Build, Restructured
 
 if TYPE_CHECKING:
+    import onnx
+
     from nnkit.verify.tasks import TaskJudge
 
 _DISTANCES = ("cosine", "sqnr_db", "max_abs")
@@ -35,7 +37,7 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
     """
     recipe = build.recipe
     if recipe.verify.task is None:
-        detections = _lists_of_detections(restructured.model)
+        detections = lists_of_detections(restructured.model.proto().graph)
         if len(detections) != 1:
             note = boxes_note(recipe, restructured.model)
             if note is not None:
@@ -104,14 +106,14 @@ def _decodes(task: Task | None) -> bool:
     return isinstance(task, Detection) and task.decode is not None
 
 
-def _lists_of_detections(model: Model) -> list[str]:
+def lists_of_detections(graph: onnx.GraphProto) -> list[str]:
     """The network's outputs that a DetectionOutput computes."""
     from nnkit.custom_ops import DOMAIN, DetectionOutput
 
-    outputs = {spec.name for spec in model.outputs}
+    outputs = {value.name for value in graph.output}
     return [
         name
-        for node in model.proto().graph.node
+        for node in graph.node
         if node.domain == DOMAIN and node.op_type == DetectionOutput.op_type
         for name in node.output
         if name in outputs

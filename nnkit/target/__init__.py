@@ -20,6 +20,7 @@ from nnkit.target.loading import (
     plugin_name,
     working_targets,
 )
+from nnkit.target.named import NamedTarget, named_target, with_what_is_required
 from nnkit.target.protocol import (
     API_VERSION,
     Corrected,
@@ -51,6 +52,7 @@ __all__ = [
     "LocalMemory",
     "Lowered",
     "Machine",
+    "NamedTarget",
     "NumberCount",
     "OptionModels",
     "PipelineRun",
@@ -72,7 +74,9 @@ __all__ = [
     "example_options",
     "installed_targets",
     "load_target",
+    "named_target",
     "option_models",
     "plugin_name",
+    "with_what_is_required",
     "working_targets",
 ]

@@ -150,6 +150,10 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     documentation: ClassVar[str] = ""
     writes_postprocess: ClassVar[bool] = False
 
+    def chips(self) -> Mapping[str, Mapping[str, Any]]:
+        """The chips that a command line can name, in lower case, and the options that each stands for."""
+        return {}
+
     @abstractmethod
     def machine(self, options: OptionsT) -> Machine:
         """The hardware as the options describe it."""

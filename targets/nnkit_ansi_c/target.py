@@ -60,6 +60,12 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
 
         return PROGRAM_CLASSES
 
+    def chips(self) -> Mapping[str, Mapping[str, Any]]:
+        """The cores that `nnkit bench --on` emulates: the C is the same for all of them."""
+        from nnkit.boards import BOARDS
+
+        return {name: {} for name in BOARDS}
+
     def machine(self, options: AnsiCOptions) -> Machine:
         """Whatever a C compiler is for; the arena is as large as the recipe allows."""
         from nnkit.memory.plan import Region

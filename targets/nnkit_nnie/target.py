@@ -78,6 +78,12 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
         return PROGRAM_CLASSES
 
+    def chips(self) -> Mapping[str, Mapping[str, Any]]:
+        """The maker's chips that have an NNIE."""
+        from nnkit_nnie.chips import CHIPS
+
+        return {name: {"chip": name} for name in CHIPS}
+
     def machine(self, options: NnieOptions) -> Machine:
         """The chip; its memory is the mapper's to plan."""
         from nnkit.target import Machine

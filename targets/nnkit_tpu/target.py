@@ -66,6 +66,12 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
 
         return PROGRAM_CLASSES
 
+    def chips(self) -> Mapping[str, Mapping[str, Any]]:
+        """Those of the maker's two families."""
+        from nnkit_tpu.chips import CHIPS
+
+        return {name: {"chip": name} for name in CHIPS}
+
     def machine(self, options: TpuOptions) -> Machine:
         """The chip with the local memory of one lane."""
         from nnkit.target import Machine

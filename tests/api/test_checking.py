@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,22 +11,11 @@ import pytest
 from PIL import Image
 from small_project import RECIPE, write_project
 
-from nnkit.api.checking import TAKEN_BY_ALL, check
-from nnkit.errors import ModelError, NnkitError, SeveralError, UserFileError
+from nnkit.api.checking import check
+from nnkit.commands.check import check_commands
+from nnkit.errors import ModelError, NnkitError, RecipeError, SeveralError, UserFileError
 from nnkit.recipe.settings import settings_of
 from tests.end_to_end.networks import Net
-
-OPERATORS = Path(__file__).resolve().parents[2] / "docs/operators.md"
-
-
-def test_what_every_target_takes_is_the_page_s() -> None:
-    taken: dict[str, bool] = {}
-    for name, row in re.findall(r"^\| (\w+)[^|]*\|(.*)\|$", OPERATORS.read_text(encoding="utf-8"), re.MULTILINE)[1:]:
-        everywhere = all(cell.strip() for cell in row.split("|"))
-        taken[name] = taken.get(name, True) and everywhere
-    folded = {"Cast", "Constant", "Dropout", "Identity", "Shape"}
-    assert {name for name, everywhere in taken.items() if everywhere} >= TAKEN_BY_ALL - folded
-    assert not any(name in TAKEN_BY_ALL for name, everywhere in taken.items() if not everywhere)
 
 
 def test_everything_is_told_at_once(tmp_path: Path) -> None:
@@ -147,8 +136,41 @@ def test_labels_are_judged_by_the_output_that_the_recipe_s_edits_make(tmp_path: 
         check(path)
 
 
-def test_an_input_without_calibration_images_is_told(tmp_path: Path) -> None:
+def test_an_input_without_calibration_images_is_refused_where_they_are_needed(tmp_path: Path) -> None:
     path = write_project(tmp_path, RECIPE.replace('      calibration: {images: "images/*.png"}\n', ""))
-    assert any("input 'x' has no calibration images, which `run` needs" in note for note in check(path).notes)
+    with pytest.raises(RecipeError, match="no calibration images for input 'x'"):
+        check(path)
+    path.write_text(path.read_text().replace("gap8", "ansi_c"))
+    assert any("is verified on drawn inputs" in note for note in check(path).notes)
+    with pytest.raises(RecipeError, match="no calibration images for input 'x'"):
+        check(path, settings_of({"targets.ansi_c.precision": "int8"}))
     path.write_text(RECIPE)
-    assert not any("calibration" in note for note in check(path).notes)
+    assert check(path).notes == ()
+
+
+def test_what_is_wrong_with_one_target_is_told_beside_the_others_with_the_exit_code_of_a_run(tmp_path: Path) -> None:
+    path = write_project(tmp_path, RECIPE.replace("gap8: {}", "gap8: {}\n  ansi_c: {}\n  onnx_qdq: {}"))
+    net = Net((1, 1, 40, 40))
+    net.save(tmp_path / "net.onnx", net.node("Sin", [net.conv("x", 4)], 4))
+    with pytest.raises(SeveralError) as caught:
+        check(path)
+    assert caught.value.exit_code == 3
+    assert all(isinstance(error, ModelError) for error in caught.value.errors)
+
+
+def test_errors_are_json_on_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write_project(tmp_path)
+    bad, worse = tmp_path / "bad.yaml", tmp_path / "worse.yaml"
+    bad.write_text(RECIPE.replace("gap8", "gap9").replace("cosine", "cosin"))
+    worse.write_text(RECIPE.replace("net.onnx", "none.onnx"))
+    with pytest.raises(SeveralError):
+        check_commands([good, bad, worse], json=True)
+    first, second, third = json.loads(capsys.readouterr().out)
+    assert (first["valid"], second["valid"], third["valid"]) == (True, False, False)
+    assert second["exit_code"] == 2
+    assert [entry["code"] for entry in second["errors"]] == ["NK202", "NK202"]
+    assert second["errors"][0]["where"].startswith(f"{bad}:")
+    assert "none.onnx" in third["errors"][0]["reason"]
+    with pytest.raises(RecipeError):
+        check_commands([worse], json=True)
+    assert json.loads(capsys.readouterr().out) == third

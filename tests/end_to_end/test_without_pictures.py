@@ -47,3 +47,13 @@ def test_integers_without_pictures_are_refused_with_a_remedy_that_works(folder: 
     assert "--images DIR" in done.stderr
     assert run_nnkit(*command, "--images", "images", cwd=folder).returncode == 0
     assert run_nnkit("plan", "out/net.yaml", cwd=folder).returncode == 0
+
+
+def test_a_network_alone_is_planned_and_checked_for_a_chip(folder: Path) -> None:
+    planned = run_nnkit("plan", "net.onnx", "--target", "cv181x", cwd=folder)
+    assert (planned.returncode, "plan for tpu" in planned.stdout) == (0, True), planned.stderr
+    without = run_nnkit("check", "net.onnx", "--target", "hi3516dv300", cwd=folder)
+    assert (without.returncode, "net.onnx (its first recipe)" in without.stderr) == (2, True), without.stderr
+    given = ("--target", "hi3516dv300", "--images", "images")
+    assert run_nnkit("check", "net.onnx", *given, cwd=folder).returncode == 0
+    assert [path.name for path in folder.iterdir() if path.suffix == ".yaml"] == []

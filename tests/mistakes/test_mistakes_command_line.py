@@ -49,17 +49,17 @@ MISTAKES = {
         always("init", "net.onnx", "--out", "images/recipe.yaml"),
     ),
     "a folder": (("check", "."), 2, "name the file: ./recipe.yaml", always("check", "./recipe.yaml")),
-    "target": (
-        ("plan", "recipe.yaml", "--target", "tpu"),
+    "target without its chip": (
+        ("plan", "recipe.yaml", "--target", "nnie"),
         2,
-        "its targets are: gap8",
-        always("plan", "recipe.yaml", "--target", "gap8"),
+        "nnie needs a chip: hi3559av100, hi3519av100, hi3516cv500",
+        always("plan", "recipe.yaml", "--target", "nnie:hi3559av100"),
     ),
-    "target to be added": (
-        ("plan", "recipe.yaml", "--target", "onnx_qdq"),
+    "variant": (
+        ("plan", "recipe.yaml", "--target", "gap8@small"),
         2,
-        "add --set 'targets.onnx_qdq={}'",
-        always("plan", "recipe.yaml", "--target", "onnx_qdq", "--set", "targets.onnx_qdq={}"),
+        "its builds are: gap8",
+        always("plan", "recipe.yaml", "--target", "gap8"),
     ),
     "set nothing": ((*SET, "verify.gates.cosine"), 2, "write KEY=VALUE", always(*SET, "verify.gates.cosine=0.9")),
     "set a misspelt key": (

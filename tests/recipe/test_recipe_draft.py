@@ -11,8 +11,8 @@ from nnkit.errors import UsageError
 from nnkit.preprocess import list_images
 from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_in, recipe_name, recipe_text, with_shapes
 
-TARGETS = (("gap8", "a chip"),)
-OTHERS = (("onnx_qdq", "another one"),)
+TARGETS = (("gap8", "{}", "a chip"),)
+OTHERS = (("onnx_qdq", "{}", "another one"),)
 
 
 def written(folder: Path, *inputs: DraftInput, pictures: Pictures) -> tuple[str, Path]:
