@@ -18,11 +18,13 @@ from starlette.staticfiles import StaticFiles
 from nnkit import __version__
 from nnkit.generated import packaged_text
 from nnkit.serve import users
+from nnkit.serve.choices import chips_of, target_choices
 from nnkit.serve.limits import ServeOptions
 from nnkit.serve.room import DISK_FULL, is_disk_full
 from nnkit.serve.store import ENDED, JobRecord, Sender, Store, TooManyJobsError, new_record
 from nnkit.serve.supervisor import Supervisor
 from nnkit.serve.uploads import receive
+from nnkit.target import working_targets
 
 _HERE = "nnkit.serve"
 _EVERYWHERE = "base-uri 'none'; frame-ancestors 'none'; form-action 'self'; img-src 'self' data:"
@@ -71,7 +73,10 @@ _FORM = {
                             "items": {"type": "string", "format": "binary"},
                             "description": "what else the recipe names, under its relative path",
                         },
-                        "target": {"type": "string", "description": "a target of GET /api/targets"},
+                        "target": {
+                            "type": "string",
+                            "description": "a target of GET /api/targets, with one of its chips: `tpu:cv181x`",
+                        },
                         "settings": {
                             "type": "string",
                             "description": 'values for keys of the recipe, as JSON: `{"verify.gates.cosine": 0.9}`',
@@ -219,11 +224,9 @@ def _add_pages(app: FastAPI, options: ServeOptions) -> None:
         page.headers["Content-Security-Policy"] = _DOCS_POLICY
         return page
 
-    @app.get("/api/targets", summary="What can be built for")
-    def targets() -> list[dict[str, str]]:
-        from nnkit.target import working_targets
-
-        return [{"name": name, "about": target.summary} for name, target in sorted(working_targets()[0].items())]
+    @app.get("/api/targets", summary="What can be built for: targets, their chips and precisions")
+    def targets() -> list[dict[str, Any]]:
+        return target_choices()
 
 
 def _add_jobs(app: FastAPI, options: ServeOptions, store: Store, supervisor: Supervisor) -> None:
@@ -243,6 +246,8 @@ def _add_jobs(app: FastAPI, options: ServeOptions, store: Store, supervisor: Sup
             raise _no_room(error) from error
         try:
             sent = await receive(request, folder, options.limits)
+            if not sent.has_recipe:
+                await run_in_threadpool(_refuse_without_chip, sent.target)
             record = new_record(name, sender, sent.name, sent.target, sent.settings)
             await run_in_threadpool(store.add, record)
         except BaseException as error:
@@ -307,6 +312,14 @@ def _add_results(app: FastAPI, store: Store) -> None:
         if not path.exists():
             raise HTTPException(404, "there is none yet")
         return FileResponse(path, filename="recipe.yaml", media_type="application/yaml")
+
+
+def _refuse_without_chip(target: str) -> None:
+    """Raises HTTPException 422 for a target that is sent without a recipe and without one of its chips."""
+    working = working_targets()[0]
+    chips = [*chips_of(working[target])] if target in working else []
+    if chips:
+        raise HTTPException(422, f"{target} needs a chip: send target={target}:{chips[0]}; it has {', '.join(chips)}")
 
 
 def _no_room(error: OSError) -> HTTPException:

@@ -32,11 +32,12 @@ _KINDS = ("model", "weights", "images", "files", "recipe")
 
 @dataclass(frozen=True)
 class Sent:
-    """The fields that are no files. name: for the list of jobs."""
+    """The fields that are no files, and whether a recipe came. name: for the list of jobs."""
 
     name: str
     target: str
     settings: dict[str, Any]
+    has_recipe: bool
 
 
 async def receive(request: Request, folder: JobFolder, limits: Limits) -> Sent:
@@ -119,10 +120,11 @@ def _store(form: FormData, folder: JobFolder) -> Sent:
         raise _too_deep()
     if not isinstance(settings, dict) or not all(key.strip() for key in settings):
         raise HTTPException(422, 'settings is no object of keys and values, such as {"verify.gates.cosine": 0.9}')
-    if not models and not (folder.input / RECIPE).exists():
+    has_recipe = (folder.input / RECIPE).exists()
+    if not models and not has_recipe:
         raise HTTPException(422, "send a model, or a recipe with what it names")
     title = texts.get("name") or (models[0] if models else RECIPE)
-    return Sent(title[:100], texts.get("target", "")[:100], settings)
+    return Sent(title[:100], texts.get("target", "")[:100], settings, has_recipe)
 
 
 def _levels(value: Any) -> int:

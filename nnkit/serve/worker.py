@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 RECIPE = "recipe.yaml"
 IMAGES = "images"
+_CHIP = ":"  # between a target and its chip, as command lines have it
 _WORST_LAST = ("ok", "unproven", "gate_failed", "mismatch")
 
 
@@ -53,10 +54,11 @@ def work(folder: JobFolder) -> dict[str, Any]:
     """All builds of a job, in the folder of what was sent. Raises NnkitError."""
     order = Order(**json.loads((folder.path / "order.json").read_text(encoding="utf-8")))
     os.chdir(folder.input)
-    recipe = _recipe(order)
+    recipe = recipe_of(order)
     progress = Progress(journal=folder.journal)
     choice = ExecutorChoice("dask" if order.executor == "dask" else "local", order.workers, order.scheduler)
-    wanted = [order.target] if order.target and order.target in recipe.targets else []
+    key = _key(order.target)
+    wanted = [key] if key in recipe.targets else []
     statuses: list[str] = []
     for build in builds(recipe, wanted, progress, Switches(executor=choice)):
         progress.line(f"{recipe.name} for {build.key}")
@@ -65,8 +67,8 @@ def work(folder: JobFolder) -> dict[str, Any]:
     return {"status": max(statuses, key=_WORST_LAST.index), "released": all(s in RELEASED for s in statuses)}
 
 
-def _recipe(order: Order) -> Recipe:
-    """What was sent, or what `nnkit init` writes for the model that was."""
+def recipe_of(order: Order) -> Recipe:
+    """What was sent, or what `nnkit init` writes for the model that was, which lies in the current folder."""
     own = Path(RECIPE)
     if not own.exists():
         models = sorted(path for path in Path().iterdir() if path.suffix.lower() in FORMAT_OF_SUFFIX)
@@ -78,7 +80,12 @@ def _recipe(order: Order) -> Recipe:
             )
         images = Path(IMAGES) if Path(IMAGES).is_dir() else None
         write_draft(models[0], own, targets=[order.target] if order.target else [], images=images, shapes=())
-    return load_foreign(own, order.settings, order.target)
+    return load_foreign(own, order.settings, _key(order.target))
+
+
+def _key(target: str) -> str:
+    """The key in a recipe of a target that was named with a chip: `tpu` of `tpu:cv181x`."""
+    return target.partition(_CHIP)[0]
 
 
 def main(arguments: list[str]) -> int:

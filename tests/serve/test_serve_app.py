@@ -140,6 +140,23 @@ def test_the_cookie_of_a_login_is_a_sessions_and_not_the_token(
     assert status(cookie, **{TOKEN: "me"}) == 401
 
 
+def test_a_target_that_needs_a_chip_says_which_it_has(tmp_path: Path) -> None:
+    sender = client(tmp_path)
+    targets = {each["name"]: each for each in sender.get("/api/targets").json()}
+    chips = {each["name"]: each["precisions"] for each in targets["tpu"]["chips"]}
+    assert chips["bm1684x"] == ["int8", "f16", "bf16"]
+    assert chips["cv181x"] == ["int8", "bf16"]  # it has no F16
+    assert "hi3516cv500" in [each["name"] for each in targets["nnie"]["chips"]]
+    assert (targets["ansi_c"]["chips"], targets["ansi_c"]["precisions"][0]) == ([], "float32")
+    answer = sender.post("/api/jobs", files=[NET], data={"target": "tpu"})
+    assert answer.status_code == 422
+    assert "tpu needs a chip" in answer.json()["detail"]
+    assert "cv181x" in answer.json()["detail"]
+    assert sender.post("/api/jobs", files=[NET], data={"target": "tpu:cv181x"}).status_code == 201
+    recipe = ("recipe", ("r.yaml", b"name: net"))
+    assert sender.post("/api/jobs", files=[NET, recipe], data={"target": "tpu"}).status_code == 201
+
+
 def test_a_browser_without_a_token_keeps_its_cookie_and_over_tls_sends_it_so_alone(tmp_path: Path) -> None:
     for url, secure in (("http://localhost", False), ("https://localhost", True)):
         given = client(tmp_path, url=url).get("/api/jobs").headers["set-cookie"].lower()

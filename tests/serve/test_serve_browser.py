@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -108,6 +109,38 @@ def test_a_job_is_cancelled_and_another_browser_sees_none_of_it(
     first.wait_for_selector("#jobs .state:text-is('cancelled')")
     for page in (first, second):
         page.close()
+    assert complaints == []
+
+
+def test_a_chip_is_asked_for_and_its_precisions_are_offered(
+    browser: Browser, start: Callable[..., Server], project: Path, tmp_path: Path
+) -> None:
+    server, complaints = start(), []
+    page = browser.new_page()
+    watch(page, server, complaints)
+    page.goto(server.url)
+    page.wait_for_selector("#target option", state="attached")
+    page.set_input_files("#files", [project / "net.onnx"])
+    page.select_option("#target", "gap8")
+    assert page.locator("#chip").is_hidden()
+    assert page.locator("#precision option").all_inner_texts() == ["int16", "int8"]
+    assert page.locator("#build").is_enabled()
+    page.select_option("#target", "tpu")
+    chips = page.locator("#chip option").all_inner_texts()
+    assert chips[0] == "choose one"
+    assert {"bm1684x", "cv181x"} <= set(chips)
+    assert page.locator("#build").is_disabled()
+    page.select_option("#chip", "cv181x")
+    assert page.locator("#precision option").all_inner_texts() == ["int8", "bf16"]
+    page.select_option("#precision", "bf16")
+    assert serious(page) == []
+    page.click("#build")
+    page.wait_for_selector("#jobs li")
+    (record,) = (json.loads(path.read_text()) for path in (tmp_path / "jobs").glob("*/job.json"))
+    assert (record["target"], record["settings"]) == ("tpu:cv181x", {"targets.tpu.precision": "bf16"})
+    page.set_input_files("#files", [project / "net.onnx", project / "recipe.yaml"])
+    assert page.locator("#chip").is_hidden()  # the recipe says it
+    page.close()
     assert complaints == []
 
 

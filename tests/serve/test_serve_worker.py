@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from small_project import write_project
 
 from nnkit.executors import THIS_HOST
 from nnkit.serve import worker
@@ -28,6 +29,19 @@ def error_of(folder: JobFolder, target: str = "onnx_qdq") -> str:
     worker.write_order(folder, target, {}, THIS_HOST)
     worker.main([str(folder.path)])
     return str(json.loads(folder.result.read_text())["error"])
+
+
+def test_a_chip_and_a_precision_that_are_chosen_are_built_for(
+    folder: JobFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_project(folder.input)
+    (folder.input / "recipe.yaml").unlink()
+    monkeypatch.chdir(folder.input)
+    order = worker.Order("tpu:cv181x", {"targets.tpu.precision": "bf16"}, "local", None, None)
+    recipe = worker.recipe_of(order)
+    assert list(recipe.targets) == ["tpu"]
+    (options,) = recipe.targets.values()
+    assert (options.chip, options.precision) == ("cv181x", "bf16")
 
 
 def test_weights_in_a_file_that_was_not_sent_are_asked_for_by_its_name(folder: JobFolder) -> None:

@@ -11,6 +11,7 @@ const PICTURES = [".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".webp", ".np
 const WORDS = { waiting: "waiting", running: "running", failed: "could not be built", cancelled: "cancelled",
   ok: "passed", unproven: "not proven", gate_failed: "failed a gate", mismatch: "artifact differs" };
 const CLASSES = { ok: "good", unproven: "unsure", failed: "bad", gate_failed: "bad", mismatch: "bad" };
+let targets = [];  // as GET /api/targets has them
 let chosen = [];  // {file, path, name}; name: under which it is sent, once each
 
 // Which field of the form a file belongs to, by its name.
@@ -28,8 +29,27 @@ const show = () => {
   element("chosen").replaceChildren(
     ...others.map((file) => make("li", {}, `${file.name} (${kind(file)})`)),
     ...(pictures.length ? [make("li", {}, `${pictures.length} picture${pictures.length > 1 ? "s" : ""}`)] : []));
-  element("build").disabled = !others.some((file) => ["model", "recipe"].includes(kind(file)));
+  const recipe = others.some((file) => kind(file) === "recipe");  // which says chip and precision itself
+  for (const id of ["chip", "precision"]) {
+    element(id).parentElement.hidden = recipe || element(id).options.length === 0;
+  }
+  const lacking = !element("chip").parentElement.hidden && !element("chip").value;
+  element("build").disabled = lacking || !others.some((file) => ["model", "recipe"].includes(kind(file)));
 };
+// The chips of the chosen target, and what the chosen chip (or a target without chips) has of precisions.
+const offer = () => {
+  const target = targets.find(({ name }) => name === element("target").value) ?? { chips: [], precisions: [] };
+  const options = target.chips.map(({ name }) => new Option(name));
+  element("chip").replaceChildren(...(options.length ? [new Option("choose one", ""), ...options] : []));
+  offerPrecisions();
+};
+const offerPrecisions = () => {
+  const target = targets.find(({ name }) => name === element("target").value) ?? { chips: [], precisions: [] };
+  const chip = target.chips.find(({ name }) => name === element("chip").value);
+  element("precision").replaceChildren(...(chip ?? target).precisions.map((name) => new Option(name)));
+  show();
+};
+const shown = (id) => !element(id).parentElement.hidden && element(id).value;
 // files: each with its path as far as the browser tells it. Folders by kind hold pictures of the same names
 // (stop/000.jpg, yield/000.jpg): the later ones are sent with their folder in the name, yield_000.jpg.
 const add = (files) => {
@@ -89,7 +109,11 @@ element("send").addEventListener("submit", async (event) => {
   event.preventDefault();
   const form = new FormData();
   for (const { file, name } of chosen) form.append(kind({ name }), file, name);
-  form.append("target", element("target").value);
+  const target = element("target").value;
+  form.append("target", shown("chip") ? `${target}:${shown("chip")}` : target);
+  if (shown("precision")) {
+    form.append("settings", JSON.stringify({ [`targets.${target}.precision`]: shown("precision") }));
+  }
   said("sending …");
   element("build").disabled = true;
   try {
@@ -102,7 +126,9 @@ element("send").addEventListener("submit", async (event) => {
   show();
   follow();
 });
-element("send").addEventListener("reset", () => { chosen = []; said(""); setTimeout(show); });
+element("send").addEventListener("reset", () => { chosen = []; said(""); setTimeout(offer); });
+element("target").addEventListener("change", offer);
+element("chip").addEventListener("change", offerPrecisions);
 
 const button = (text, name, action) => make("button", { type: "button", textContent: text, ariaLabel: `${text} ${name}`,
   onclick: async () => { try { await action(); } catch (error) { said(error.message, true); } follow(); } });
@@ -150,7 +176,8 @@ const follow = async () => {
 };
 
 (async () => {
-  const targets = await ask("/api/targets");
+  targets = await ask("/api/targets");
   element("target").replaceChildren(...targets.map(({ name, about }) => new Option(`${name}: ${about}`, name)));
+  offer();
   follow();
 })();
