@@ -25,6 +25,8 @@ _REMEDY = "send the file along, and name it as it was sent, without a folder abo
 def load_foreign(file: Path, settings: Mapping[str, Any], target: str) -> Recipe:
     """The recipe of an upload, in the folder where all of it lies.
 
+    target: the only one of its targets that is built; all are where it has none of that name.
+
     Raises RecipeError for one that names anything beyond, and what a recipe that is wrong raises.
     """
     from nnkit.api.preparing import load
@@ -35,7 +37,7 @@ def load_foreign(file: Path, settings: Mapping[str, Any], target: str) -> Recipe
     for path in recipe_paths(recipe):
         _refuse_outside(path, folder)
     for key, options in recipe.targets.items():
-        for program in options.programs() if not target or key == target else ():
+        for program in options.programs() if target not in recipe.targets or key == target else ():
             raise RecipeError(
                 f"a recipe that is sent may name no program: '{program.text}'",
                 where=program.where,
