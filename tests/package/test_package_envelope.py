@@ -54,7 +54,8 @@ def test_a_library_of_others_finds_the_signature_good() -> None:
     found = dsse.Envelope.from_dict(json.loads(envelope(STATEMENT, KEY)))
     key = signer.SSlibKey.from_crypto(KEY.public_key(), keyid=next(iter(found.signatures)))
     assert list(found.verify([key], 1)) == [key.keyid]
-    with pytest.raises(dsse.VerificationError):
+    refused = pytest.importorskip("securesystemslib.exceptions").VerificationError
+    with pytest.raises(refused, match="Found: 0"):
         dsse.Envelope.from_dict(json.loads(envelope(STATEMENT, None))).verify([key], 1)
 
 
