@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from nnkit.graph import NO_TAGS, ValueTags
-from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER, CAFFE_TYPE
+from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER, CAFFE_ORIGIN, CAFFE_TYPE
 from nnkit.graph.view import GraphView, Node
 from nnkit.program.op import Placement
 from nnkit_nnie.layer_kinds import ACTIVATIONS, CPU_KINDS, FORKS_OF_DEPTHWISE, KNOWN_KINDS, kind_of_op
@@ -79,6 +79,7 @@ def layers_of(graph: GraphView, custom: Sequence[str] = ()) -> tuple[Layer, ...]
 
     custom: globs over layer names; those that match are written as Custom.
     """
+    graph = _without_torn_layers(graph)
     groups: list[list[Node]] = []
     group_of: dict[int, int] = {}
     for node in graph.nodes:
@@ -90,6 +91,32 @@ def layers_of(graph: GraphView, custom: Sequence[str] = ()) -> tuple[Layer, ...]
         group_of[node.index] = home
     layers = [_layer(graph, nodes) for nodes in groups]
     return _in_order(tuple(_marked_custom(layer, custom) for layer in layers), graph)
+
+
+def _without_torn_layers(graph: GraphView) -> GraphView:
+    """The graph, in which nodes of one Caffe layer say so no more where a rewrite has put another layer between them
+    (a pooling in the place of an MVN's mean): that one reads of it and is read by it, so that it is none any more."""
+    torn: set[str] = set()
+    around: dict[str, frozenset[str]] = {}  # value -> the layers that it follows from through another one
+    origins: dict[str, str | None] = {}
+    for node in graph.nodes:
+        own = node.metadata.get(CAFFE_LAYER)
+        behind: set[str] = set()
+        for name in node.inputs:
+            before = origins.get(name)
+            behind |= around.get(name, frozenset()) | ({before} if before is not None and before != own else set())
+        if own in behind:
+            torn.add(own)
+        around |= dict.fromkeys(node.results, frozenset(behind))
+        origins |= dict.fromkeys(node.results, own)
+    if not torn:
+        return graph
+
+    def of_itself(node: Node) -> Node:
+        return replace(node, metadata={key: text for key, text in node.metadata.items() if key not in CAFFE_ORIGIN})
+
+    nodes = tuple(of_itself(n) if n.metadata.get(CAFFE_LAYER) in torn else n for n in graph.nodes)
+    return replace(graph, nodes=nodes)
 
 
 def _home(graph: GraphView, node: Node, groups: Sequence[Sequence[Node]], group_of: Mapping[int, int]) -> int | None:
