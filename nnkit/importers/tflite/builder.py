@@ -92,11 +92,7 @@ class Builder:
             kept = values.astype(np.float32) if tensor.dtype.kind == "f" else values
             return self.array(tensor.name, kept)
         if not self._of_integers or values.dtype == np.int64 or (form.per_channel and axis is None):
-            shape = [1] * tensor.values.ndim
-            if form.per_channel:
-                shape[form.axis] = -1
-            real = (tensor.values - form.zero_point.reshape(shape)) * form.scale.astype(np.float64).reshape(shape)
-            return self.array(tensor.name, np.ascontiguousarray(moved(real)).astype(np.float32))
+            return self.array(tensor.name, np.ascontiguousarray(moved(tensor.real())).astype(np.float32))
         return self._dequantised(self.array(tensor.name, values), tensor, form, axis)
 
     def array(self, near: str, values: NDArray[Any] | np.generic) -> str:

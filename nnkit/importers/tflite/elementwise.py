@@ -150,12 +150,9 @@ def quantize(build: Builder, operator: TfliteOperator) -> None:
 
 
 def dequantize(build: Builder, operator: TfliteOperator) -> None:
-    """DEQUANTIZE: what is read is float already."""
+    """DEQUANTIZE of a computed value: what is read is float already."""
     x, result = computed(build, operator, 0), operator.outputs[0]
     order = build.order_of(x)
-    if build.tensor(x).values is not None:
-        build.values[result] = {"last": build.constant(x)}
-        return
     build.values[result] = {order: build.read(x, order)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,19 @@ class TfliteTensor:
     def stores_integers(self) -> bool:
         """Whether it is quantised to 8 or 16 bits."""
         return self.quantised is not None and self.dtype.kind in "iu" and self.dtype.itemsize <= 2
+
+    def real(self) -> NDArray[Any]:
+        """What the values of a constant stand for."""
+        if self.values is None:
+            raise ValueError("computed, and not a constant")
+        form = self.quantised
+        if form is None or self.dtype.kind == "f":
+            return self.values
+        shape = [1] * self.values.ndim
+        if form.per_channel:
+            shape[form.axis] = -1
+        real: NDArray[Any] = (self.values - form.zero_point.reshape(shape)) * form.scale.astype(np.float64).reshape(shape)
+        return real
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +168,20 @@ def _network(tflite: Any, data: bytes, where: str) -> TfliteNetwork:
     inputs, outputs = (
         tuple(_indices(numbers, len(tensors))) for numbers in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
-    return TfliteNetwork(tensors, operators, inputs, outputs)
+    return _with_float_constants(TfliteNetwork(tensors, operators, inputs, outputs))
+
+
+def _with_float_constants(network: TfliteNetwork) -> TfliteNetwork:
+    """DEQUANTIZE of a constant is a constant: weights that the file stores as float16, say, or as integers."""
+    tensors, left = list(network.tensors), []
+    for operator in network.operators:
+        stored = tensors[operator.inputs[0]] if operator.kind == "DEQUANTIZE" and operator.inputs else None
+        if stored is None or stored.values is None or operator.inputs[0] < 0:
+            left.append(operator)
+            continue
+        (result,) = operator.outputs
+        tensors[result] = replace(tensors[result], values=stored.real().astype(np.float32))
+    return replace(network, tensors=tuple(tensors), operators=tuple(left))
 
 
 def _check_single(kinds: Set[str], subgraphs: int, where: str) -> None:
@@ -234,7 +260,7 @@ def _quantised(parameters: Any, shape: tuple[int, ...], name: str) -> Quantised 
     zero = np.asarray(
         parameters.ZeroPointAsNumpy() if parameters.ZeroPointLength() else np.zeros(scale.size), np.int64
     )
-    axis = int(parameters.QuantizedDimension())
+    axis = int(parameters.QuantizedDimension()) if len(shape) > 1 else 0  # of biases, older converters write 3
     if zero.size == 1:
         zero = np.repeat(zero, scale.size)
     if zero.size != scale.size:

@@ -60,6 +60,20 @@ def _flat(net: TfliteFile) -> int:
     return net.op("FULLY_CONNECTED", [rows, weight, bias], (1, 5), "FullyConnectedOptions", scale=(0.2, zero))
 
 
+def _stored_as(net: TfliteFile, dtype: str) -> int:
+    """Weights and biases of a float network as float16, or as int8 with scales of channels."""
+    random = np.random.default_rng(3)
+    inputs = [net.input(1, 6, 5, 4)]
+    for shape in ((6, 3, 3, 4), (6,)):
+        if dtype == "f2":
+            stored = net.tensor(shape, "f2", random.normal(0, 0.3, shape))
+        else:
+            scales = random.uniform(0.001, 0.004, 6)
+            stored = net.tensor(shape, "i1", random.integers(-127, 128, shape), scales, [0] * 6)
+        inputs.append(net.op("DEQUANTIZE", [stored], shape, "DequantizeOptions"))
+    return net.op("CONV_2D", inputs, (1, 6, 5, 6), "Conv2DOptions", padding=SAME, strideH=1, strideW=1)
+
+
 def _pool(net: TfliteFile, kind: str, padding: int) -> int:
     x, side = net.input(1, 7, 7, 4), 4 if padding == SAME else 3
     options = {"padding": padding, "strideH": 2, "strideW": 2, "filterHeight": 3, "filterWidth": 3}
@@ -214,6 +228,8 @@ BOTH: dict[str, Callable[[TfliteFile], int]] = {
 }
 """In float and in integers."""
 FLOAT: dict[str, Callable[[TfliteFile], int]] = {
+    "float16_weights": lambda net: _stored_as(net, "f2"),
+    "int8_weights": lambda net: _stored_as(net, "i1"),
     "sub": lambda net: _of_two(net, "SUB", "SubOptions"),
     "div": lambda net: _of_two(net, "DIV", "DivOptions"),
     "maximum": lambda net: _of_two(net, "MAXIMUM", "MaximumMinimumOptions"),
@@ -323,3 +339,26 @@ def test_the_table_names_the_schema_s_operators() -> None:
 
     own = {"RELU_0_TO_1"}
     assert {kind for kind in OPERATORS if not hasattr(schema.BuiltinOperator, kind)} <= own
+
+
+def test_scales_of_biases_lie_along_their_one_axis(tmp_path: Path) -> None:
+    """Converters of 2019 wrote axis 3, that of a depthwise weight, for its biases, too; LiteRT refuses that today."""
+    net = TfliteFile("i1")
+    last = _depthwise(net)
+    right = net.write(tmp_path / "right.tflite", last)
+    net.tensors[2].quantization.quantizedDimension = 3
+    old = net.write(tmp_path / "old.tflite", last)
+    compared = differences(integer_program(old), reference_tensors(right, random_inputs(right, 0)))
+    assert [each.kind for each in compared]
+    assert max(each.largest for each in compared) <= 1
+
+
+def test_a_published_network_of_float16_weights(shared_dir: Path) -> None:
+    path = shared_dir / "models" / "public" / "mp_face_detection_short_range.tflite"
+    (given,) = random_inputs(path, 0)
+    model = import_tflite(path).model
+    results = FloatSession(model).run({model.inputs[0].name: given.transpose(0, 3, 1, 2)})
+    expected = reference_tensors(path, [given], OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    for spec in model.outputs:
+        largest = np.abs(expected[spec.name]).max()
+        np.testing.assert_allclose(results[spec.name], expected[spec.name], rtol=0, atol=1e-5 * largest)
