@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from nnkit.caffe.export.origin import original_layers
 from nnkit.graph import NO_TAGS, ValueTags
 from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER, CAFFE_ORIGIN, CAFFE_TYPE
 from nnkit.graph.view import GraphView, Node
@@ -79,7 +80,7 @@ def layers_of(graph: GraphView, custom: Sequence[str] = ()) -> tuple[Layer, ...]
 
     custom: globs over layer names; those that match are written as Custom.
     """
-    graph = _without_torn_layers(graph)
+    graph = _without_changed_layers(graph)
     groups: list[list[Node]] = []
     group_of: dict[int, int] = {}
     for node in graph.nodes:
@@ -93,30 +94,21 @@ def layers_of(graph: GraphView, custom: Sequence[str] = ()) -> tuple[Layer, ...]
     return _in_order(tuple(_marked_custom(layer, custom) for layer in layers), graph)
 
 
-def _without_torn_layers(graph: GraphView) -> GraphView:
-    """The graph, in which nodes of one Caffe layer say so no more where a rewrite has put another layer between them
-    (a pooling in the place of an MVN's mean): that one reads of it and is read by it, so that it is none any more."""
-    torn: set[str] = set()
-    around: dict[str, frozenset[str]] = {}  # value -> the layers that it follows from through another one
-    origins: dict[str, str | None] = {}
-    for node in graph.nodes:
-        own = node.metadata.get(CAFFE_LAYER)
-        behind: set[str] = set()
-        for name in node.inputs:
-            before = origins.get(name)
-            behind |= around.get(name, frozenset()) | ({before} if before is not None and before != own else set())
-        if own in behind:
-            torn.add(own)
-        around |= dict.fromkeys(node.results, frozenset(behind))
-        origins |= dict.fromkeys(node.results, own)
-    if not torn:
-        return graph
+def _without_changed_layers(graph: GraphView) -> GraphView:
+    """The graph, in which nodes say that they were a Caffe layer only where they still are that layer, whole.
+
+    A rewrite may have put another layer between its nodes (a pooling in the place of an MVN's mean), which reads of
+    them and is read by them, or in the place of the one that the layer is named for.
+    """
+    intact = {each.layer.name for each in original_layers(graph).values()}
 
     def of_itself(node: Node) -> Node:
+        unknown = node.metadata.get(CAFFE_TYPE) not in KNOWN_KINDS  # it is written as Custom, whatever its nodes are
+        if unknown or node.metadata.get(CAFFE_LAYER) in intact:
+            return node
         return replace(node, metadata={key: text for key, text in node.metadata.items() if key not in CAFFE_ORIGIN})
 
-    nodes = tuple(of_itself(n) if n.metadata.get(CAFFE_LAYER) in torn else n for n in graph.nodes)
-    return replace(graph, nodes=nodes)
+    return replace(graph, nodes=tuple(map(of_itself, graph.nodes)))
 
 
 def _home(graph: GraphView, node: Node, groups: Sequence[Sequence[Node]], group_of: Mapping[int, int]) -> int | None:

@@ -1,7 +1,7 @@
 """Every network at hand, planned for every target: it can be built, or is refused with a reason; none ends in a bug.
 
-Shared networks, one of each Caffe layer type, and 300 of ONNX's own node tests. A seeded tenth of them, or all of them
-with NNKIT_ALL_PLANS=1 in the environment (about half an hour).
+Shared networks, one of each Caffe layer type, and 300 of ONNX's own node tests. A seeded tenth of them, or all of
+them with NNKIT_ALL_PLANS=1 in the environment.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_node_tests_of_onnx(shared_dir: Path, folder: Path) -> None:
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
     files = []
-    for case in _drawn(tool.counted(), NODE_TESTS)[:: SHARE]:
+    for case in _drawn(tool.counted(), NODE_TESTS)[::SHARE]:
         files.append(folder / f"{case.name}.onnx")
         files[-1].write_bytes(case.model.SerializeToString())
     assert crashes_of(files, folder) == []

@@ -89,7 +89,9 @@ class TfliteTensor:
         shape = [1] * self.values.ndim
         if form.per_channel:
             shape[form.axis] = -1
-        real: NDArray[Any] = (self.values - form.zero_point.reshape(shape)) * form.scale.astype(np.float64).reshape(shape)
+        real: NDArray[Any] = (self.values - form.zero_point.reshape(shape)) * form.scale.astype(np.float64).reshape(
+            shape
+        )
         return real
 
 
