@@ -41,10 +41,13 @@ def load_named(path: Path, settings: Sequence[Setting] = (), names: Sequence[str
             keys.append(name)
             continue
         named = named_target(name)
-        builds = [key for key in recipe.targets if plugin_name(key) == plugin_name(named.key)]
+        if VARIANT in named.key:  # of a sweep, or none that there is: whoever makes the builds knows
+            keys.append(named.key)
+            continue
+        builds = [key for key in recipe.targets if plugin_name(key) == named.key]
         mine = [key for key in builds if named.is_of(recipe.targets[key])]
-        if mine or VARIANT in named.key:
-            keys += mine or [named.key]
+        if mine:
+            keys += mine
             continue
         named = with_what_is_required(named)
         key = f"{named.key}{VARIANT}{named.chip}" if builds else named.key

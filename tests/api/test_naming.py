@@ -8,9 +8,10 @@ import pytest
 from small_project import RECIPE, write_project
 
 from nnkit.api.naming import load_named, with_chips
-from nnkit.api.preparing import load
+from nnkit.api.preparing import Switches, builds, load
 from nnkit.errors import UsageError
 from nnkit.recipe.settings import parse_settings
+from nnkit.report.progress import Progress
 from nnkit.target import working_targets
 
 
@@ -57,6 +58,13 @@ def test_what_is_missing_or_wrong_is_told_with_what_works(name: str, recipe: Pat
     if name == "nnie":
         remedied = caught.value.remedy.rpartition(" ")[2]
         assert load_named(recipe, (), [remedied]).keys == ("nnie",)
+
+
+def test_a_variant_that_there_is_not_is_no_other_build(recipe: Path) -> None:
+    named = load_named(recipe, (), ["gap8@small"])
+    assert (named.keys, named.added) == (("gap8@small",), ())
+    with pytest.raises(UsageError, match="the recipe has no build 'gap8@small'"):
+        builds(named.recipe, named.keys, Progress(quiet=True), Switches())
 
 
 def test_a_list_of_targets_takes_chips(recipe: Path) -> None:
