@@ -76,7 +76,9 @@ class Codec:
             raise DamagedValueError(f"stored value is damaged: {error}") from error
 
     def _plain(self, value: Any, arrays: list[NDArray[Any]]) -> Any:
-        if value is None or isinstance(value, bool) or type(value) in (int, str):
+        if isinstance(value, str):
+            return str(value)  # also of text that was made visible
+        if value is None or isinstance(value, bool) or type(value) is int:
             return value
         if isinstance(value, Visible):  # a text that has been made visible, an error's, say
             return str(value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from typer.testing import CliRunner
 
 from nnkit.cli import app
 from nnkit.errors import LayersNotTakenError
+from nnkit.target import RunResult
+from nnkit_ansi_c.runner import HostRunner
 
 
 def _recipe(folder: Path, tail: list[tuple[str, str, dict[str, Any]]], targets: str, more: str = "") -> Path:
@@ -69,6 +73,11 @@ def test_the_end_that_is_proposed_is_taken(target: str, tmp_path: Path) -> None:
     takers = [line.strip() for line in error.remedy.split("\n") if "take the network as it is" in line]
     assert len(takers) <= 1
     assert all("onnx_qdq: take" in line for line in takers), "it alone has the operator, in float"
+    (cut,) = [line for line in error.remedy.split("\n") if "ends the network before them" in line]
+    assert "it loses e1, which the host computes from " in cut
+    listed = error.remedy.partition(":\n    ")[0].rpartition("; ")[2]
+    assert listed == ("tried, and each of these does" if takers else "or less than the file gives")
+    assert cut == error.remedy.split("\n")[-1], "what keeps all outputs comes first"
     recipe.write_text(recipe.read_text() + _proposed(error, "restructure") + "\n")
     done = CliRunner().invoke(app, ["plan", str(recipe)])
     assert done.exit_code == 0, done.output
@@ -76,8 +85,10 @@ def test_the_end_that_is_proposed_is_taken(target: str, tmp_path: Path) -> None:
 
 def test_the_targets_that_are_proposed_take_it(tmp_path: Path) -> None:
     error = _refused(_recipe(tmp_path, [LRN], "tpu: {chip: bm1684x}"))
-    (line,) = [line for line in error.remedy.split("\n") if "take the network as it is" in line]
-    named = line.strip().removeprefix("targets: ").split(": take")[0].split(" or ")
+    lines = [line for line in error.remedy.split("\n") if "take the network as it is" in line]
+    named = [
+        each for line in lines for each in line.strip().removeprefix("targets: ").split(": take")[0].split(" or ")
+    ]
     assert {re.sub(r" \(.*", "", name) for name in named} == {"ansi_c", "gap8", "nnie", "onnx_qdq"}
     for target in ("ansi_c: {}", "gap8: {}", "nnie: {chip: hi3516cv500}", "onnx_qdq: {}"):
         assert CliRunner().invoke(app, ["plan", str(_recipe(tmp_path, [LRN], target))]).exit_code == 0
@@ -139,3 +150,35 @@ def test_another_precision_is_proposed_where_it_takes_the_network(tmp_path: Path
     recipe.write_text(recipe.read_text().replace("targets: {ansi_c: {precision: int8}}", line))
     done = CliRunner().invoke(app, ["plan", str(recipe)])
     assert done.exit_code == 0, done.output
+
+
+def test_what_does_not_run_is_not_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another target takes the layers; an artifact of it that computes something else is no remedy."""
+    recipe = _recipe(tmp_path, [LRN], "tpu: {chip: bm1684x}")
+    told = _refused(recipe).remedy
+    assert "tried, and each of these does" in told
+    assert "ansi_c" in told.partition("tried, and each of these does")[2]
+
+    def other_values(self: object, *arguments: object, **named: object) -> list[RunResult]:
+        results = HostRunner.right(self, *arguments, **named)  # type: ignore[attr-defined]
+        return [replace(each, outputs={name: value + 1 for name, value in each.outputs.items()}) for each in results]
+
+    monkeypatch.setattr(HostRunner, "right", HostRunner.run, raising=False)
+    monkeypatch.setattr(HostRunner, "run", other_values)
+    assert "ansi_c" not in _refused(recipe).remedy
+
+
+def test_a_division_that_needs_a_comparison_is_not_cut_first(tmp_path: Path) -> None:
+    """Before Equal and Where a cut leaves a value that nobody asked for."""
+    shared = os.environ.get("NNKIT_SHARED")
+    path = Path(shared or "none") / "cases/onnx/g_div_no_nan.onnx"
+    if not path.is_file():
+        pytest.skip("NNKIT_SHARED has no cases")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"nnkit: 1\nname: net\nmodel: {{path: {path}}}\ntargets: {{gap8: {{}}}}\n")
+    remedy = _refused(recipe).remedy
+    first = remedy.partition(":\n    ")[2].partition("\n")[0]
+    if "ends the network" in first:  # nothing keeps all of it: then it is not called a way that does
+        assert "each of these does" not in remedy
+        assert "or less than the file gives" in remedy
+    assert "it loses out, which" in remedy

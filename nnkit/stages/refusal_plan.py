@@ -2,7 +2,8 @@
 
 Tried are: rewrites of the default set that the recipe leaves out, the CPU for the refused layers, options
 with which the target takes more, and an end of the network before the refused layers. The other installed targets are
-asked whether they take the network as it is.
+asked whether they take the network as it is. What is called tried was built and run on this network (`trial_run.py`);
+what nothing here can run is told apart, and so is what loses an output of the file.
 """
 
 from __future__ import annotations
@@ -28,25 +29,50 @@ def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructur
     """The same refusal with what would do in its remedy."""
     with build.progress.stage("look for a remedy") as step:
         tries = _Tries(build, restructured)
-        lines = _by_rules(tries, build, restructured)
-        if not lines:
-            on_cpu = _by_cpu(tries, error, build, restructured) or _by_options(tries, build, restructured)
-            lines = [*on_cpu, *_by_cut(tries, error, build, restructured)]
-        takers = _other_targets(tries, build, restructured.reference)
-        lines += [takers] if takers else []
-        step.detail = f"{len(lines)} found"
-    if not lines:
-        return error
-    remedy = f"{error.remedy}; tried, and each of these does:" + "".join(f"\n    {line}" for line in lines)
-    return LayersNotTakenError(error.reason, error.layers, remedy=remedy)
+        found = _by_rules(tries, build, restructured)
+        if not found:
+            found = _by_cpu(tries, error, build, restructured) or _by_options(tries, build, restructured)
+            found += _by_cut(tries, error, build, restructured)
+        found += _other_targets(tries, build, restructured.reference)
+        step.detail = f"{len(found)} found"
+    remedy = error.remedy
+    for words, lines in (
+        ("tried, and each of these does", [each.line for each in found if each.ran and not each.loses]),
+        ("taken too, but nothing here runs it", [each.line for each in found if not each.ran and not each.loses]),
+        ("or less than the file gives", [each.line for each in found if each.loses]),
+    ):
+        remedy += f"; {words}:" + "".join(f"\n    {line}" for line in lines) if lines else ""
+    return LayersNotTakenError(error.reason, error.layers, remedy=remedy) if found else error
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What would do. ran: it was built and run. loses: whether an output of the file is none any more."""
+
+    line: str
+    ran: bool
+    loses: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """A network as a target would run it, and what the rewrites did."""
+    """A network as a target would run it, and what the rewrites did. build: with that target and its options."""
 
+    build: Build
+    done: Restructured
     lowered: Lowered
-    log: RewriteLog
+
+    @property
+    def log(self) -> RewriteLog:
+        """What the rewrites did."""
+        return self.done.log
+
+    def found(self, line: str, *, loses: bool = False) -> list[_Found]:
+        """The line, where what it says runs, or nothing here can run it."""
+        from nnkit.stages.trial_run import trial_run
+
+        ran = trial_run(self.build, self.done, self.lowered)
+        return [] if ran is False else [_Found(line, bool(ran), loses)]
 
 
 def _steps(build: Build) -> list[RestructureEntry]:
@@ -79,7 +105,7 @@ class _Tries:
         if done is None:
             return None
         try:
-            return _Tried(build.target.lower(done.model, done.log, build.options), done.log)
+            return _Tried(build, done, build.target.lower(done.model, done.log, build.options))
         except InternalError:
             raise
         except NnkitError:
@@ -108,7 +134,7 @@ def _rewritten(model: Model, steps: Sequence[RestructureEntry]) -> Restructured 
     return Restructured(done.model, done.log, done.reference)
 
 
-def _by_rules(tries: _Tries, build: Build, restructured: Restructured) -> list[str]:
+def _by_rules(tries: _Tries, build: Build, restructured: Restructured) -> list[_Found]:
     """Rewrites of the default set that the recipe does not name."""
     steps = _steps(build)
     lacking = [name for name in build.target.default_rules if name not in steps]
@@ -118,12 +144,13 @@ def _by_rules(tries: _Tries, build: Build, restructured: Restructured) -> list[s
     needed = [entry.name for entry in tried.log.entries if entry.fired and entry.name in lacking]
     for name in tuple(needed):
         others = [each for each in needed if each != name]
-        if tries.lower(build, restructured.reference, [*steps, *others]) is not None:
-            needed = others
-    return [f"restructure: [..., {', '.join(needed)}]   rewrites that take these layers away"]
+        fewer = tries.lower(build, restructured.reference, [*steps, *others])
+        if fewer is not None:
+            needed, tried = others, fewer
+    return tried.found(f"restructure: [..., {', '.join(needed)}]   rewrites that take these layers away")
 
 
-def _by_cpu(tries: _Tries, error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[str]:
+def _by_cpu(tries: _Tries, error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[_Found]:
     """The refused layers on the CPU."""
     view, reference = GraphView.of(restructured.model), GraphView.of(restructured.reference)
     values = [node.output for node in _refused(view, error) if node.output in reference.producers]
@@ -136,19 +163,21 @@ def _by_cpu(tries: _Tries, error: LayersNotTakenError, build: Build, restructure
     tried = tries.lower(build, replace(restructured.reference, tags=tags), _steps(build))
     if tried is None or all(segment.placement != "cpu" for segment in tried.lowered.segments):
         return []
-    return [f"tags: {{cpu: [{_listed(named)}]}}   the CPU runs them"]
+    return tried.found(f"tags: {{cpu: [{_listed(named)}]}}   the CPU runs them")
 
 
-def _by_options(tries: _Tries, build: Build, restructured: Restructured) -> list[str]:
+def _by_options(tries: _Tries, build: Build, restructured: Restructured) -> list[_Found]:
     """The first of the target's wider options that takes the network."""
     for text, options in build.target.wider_options(build.options).items():
         tried = tries.lower(replace(build, options=options), restructured.reference, _steps(build))
-        if tried is not None:
-            return [f"targets: {{{build.key}: {{{text}}}}}   beside what is there{_on_cpu(tried.lowered)}"]
+        line = f"targets: {{{build.key}: {{{text}}}}}   beside what is there"
+        found = [] if tried is None else tried.found(f"{line}{_on_cpu(tried.lowered)}")
+        if found:
+            return found
     return []
 
 
-def _by_cut(tries: _Tries, error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[str]:
+def _by_cut(tries: _Tries, error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[_Found]:
     """The network ended before the refused layers, where most of it is left."""
     view = GraphView.of(restructured.model)
     refused = _refused(view, error)
@@ -173,28 +202,39 @@ def _by_cut(tries: _Tries, error: LayersNotTakenError, build: Build, restructure
         text = f"strip_var: {{layers: [{_listed(first)}], then: cut}}"
     else:
         return []
-    if tries.lower(build, restructured.reference, [*_steps(build), entry]) is None:
+    tried = tries.lower(build, restructured.reference, [*_steps(build), entry])
+    if tried is None:
         return []
+    given = [spec.name for spec in tried.done.model.outputs]
+    lost = [spec.name for spec in restructured.reference.outputs if spec.name not in given]
+    instead = [name for name in given if name not in {spec.name for spec in restructured.reference.outputs}]
     written = "default" if build.recipe.restructure_for(build.key) is None else "..."
-    return [
+    return tried.found(
         f"restructure: [{written}, {{{text}}}]   ends the network before them: {len(kept)} of {len(view.nodes)} "
-        "layers stay, and the rest is for the host"
-    ]
+        f"layers stay; it loses {_listed(lost)}, which the host computes from {_listed(instead)}",
+        loses=bool(lost),
+    )
 
 
-def _other_targets(tries: _Tries, build: Build, model: Model) -> str | None:
+def _other_targets(tries: _Tries, build: Build, model: Model) -> list[_Found]:
     """The installed targets that take the whole network with their default rewrites."""
     from nnkit.target import example_options, working_targets
 
-    takers = []
+    takers: dict[bool, list[str]] = {True: [], False: []}
     for name, target in working_targets()[0].items():
         if name == build.target.name:
             continue
         options = build.recipe.targets.get(name) or example_options(target)
-        tried = tries.lower(replace(build, target=target, options=options), model, target.default_rules)
-        if tried is not None:
-            takers.append(f"{name}{_on_cpu(tried.lowered)}")
-    return f"targets: {' or '.join(takers)}: take the network as it is" if takers else None
+        recipe = build.recipe.model_copy(update={"targets": {**build.recipe.targets, name: options}})
+        other = replace(build, recipe=recipe, key=name, target=target, options=options)
+        tried = tries.lower(other, model, target.default_rules)
+        for each in [] if tried is None else tried.found(f"{name}{_on_cpu(tried.lowered)}"):
+            takers[each.ran].append(each.line)
+    return [
+        _Found(f"targets: {' or '.join(names)}: take the network as it is", ran)
+        for ran, names in takers.items()
+        if names
+    ]
 
 
 def _on_cpu(lowered: Lowered) -> str:
