@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper
 
+from fuzz.tflite_files import TfliteFile
 from nnkit.errors import ModelError
 from nnkit.importers import ImportOptions, import_caffe, import_onnx
 from nnkit.importers.bounds import check_graph, check_window_reads
+from nnkit.importers.tflite_importer import import_tflite
 
 K = 1 << 40
 
@@ -141,3 +143,22 @@ def test_caffe_has_the_same_bounds(caffe: Callable[[str], Any]) -> None:
         caffe(pooled % ("AVE", 2000, 1996))
     with pytest.raises(ModelError, match="of the network's pools"):
         caffe(pooled % ("MAX", 1000, 996))
+
+
+def test_tflite_has_the_same_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = TfliteFile("f4")
+    value = net.input(1, 8, 8, 1)
+    for _ in range(3):
+        value = net.op("RELU", [value], (1, 8, 8, 1))
+    window = {"strideH": 1, "strideW": 1, "filterHeight": 2000, "filterWidth": 2000}
+    value = net.op("MAX_POOL_2D", [value], (1, 8, 8, 1), "Pool2DOptions", padding=0, **window)
+    path = net.write(tmp_path / "net.tflite", value)
+    with pytest.raises(ModelError, match=re.escape("its kernel_shape is [2000, 2000]: 4,000,000; at most 1,048,576")):
+        import_tflite(path)
+    monkeypatch.setenv("NNKIT_SIZE_FACTOR", "0.0001")
+    with pytest.raises(ModelError, match="has 4 layers; at most 2 are allowed"):
+        import_tflite(path)
+    net.tensors[-1].name = b"a" * 70_000
+    monkeypatch.setenv("NNKIT_SIZE_FACTOR", "1")
+    with pytest.raises(ModelError, match="has 70,000 letters"):
+        import_tflite(net.write(path, value))
