@@ -31,7 +31,7 @@ def trial_run(build: Build, restructured: Restructured, lowered: Lowered) -> boo
     quiet = replace(build, progress=Progress(quiet=True, stream=None))
     model = restructured.model
     try:
-        samples = [samples_or_drawn(build.recipe, model)[index] for index in range(_INPUTS)]
+        samples = samples_or_drawn(build.recipe, model)[:_INPUTS]
         arrays = {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs}
         statistics = calibrate(model, arrays, {})
         settled = Settled(lowered)
