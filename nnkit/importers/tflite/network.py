@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import ModelError, ToolError
+from nnkit.importers.tflite.sparse import written_out
 from nnkit.installation import install_command
 from nnkit.names import NamePool
 from nnkit.reading import read_regular_file
@@ -174,15 +175,17 @@ def _network(tflite: Any, data: bytes, where: str) -> TfliteNetwork:
 
 
 def _with_float_constants(network: TfliteNetwork) -> TfliteNetwork:
-    """DEQUANTIZE of a constant is a constant: weights that the file stores as float16, say, or as integers."""
+    """DEQUANTIZE or DENSIFY of a constant is a constant: weights stored as float16, as integers, or without zeros."""
     tensors, left = list(network.tensors), []
     for operator in network.operators:
-        stored = tensors[operator.inputs[0]] if operator.kind == "DEQUANTIZE" and operator.inputs else None
-        if stored is None or stored.values is None or operator.inputs[0] < 0:
+        moves = operator.kind in ("DEQUANTIZE", "DENSIFY") and operator.inputs
+        stored = tensors[operator.inputs[0]] if moves and operator.inputs[0] >= 0 else None
+        if stored is None or stored.values is None:
             left.append(operator)
             continue
         (result,) = operator.outputs
-        tensors[result] = replace(tensors[result], values=stored.real().astype(np.float32))
+        values = stored.real().astype(np.float32) if operator.kind == "DEQUANTIZE" else stored.values
+        tensors[result] = replace(tensors[result], values=values)
     return replace(network, tensors=tuple(tensors), operators=tuple(left))
 
 
@@ -240,14 +243,12 @@ def _tensor(tflite: Any, model: Any, tensor: Any, names: NamePool) -> TfliteTens
     buffer = model.Buffers(tensor.Buffer())
     values = None
     if buffer is not None and buffer.DataLength():
-        if tensor.Sparsity() is not None:
-            raise ModelError(
-                "its weights are stored sparsely", where=name, remedy="convert the network without sparsity"
-            )
         content = np.asarray(buffer.DataAsNumpy(), np.uint8).tobytes()
-        if len(content) != math.prod(shape) * dtype.itemsize:
+        sparsity = tensor.Sparsity()
+        if sparsity is None and len(content) != math.prod(shape) * dtype.itemsize:
             raise ValueError("other bytes than its shape has")
-        values = np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+        values = np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype)
+        values = values.reshape(shape) if sparsity is None else written_out(sparsity, values, shape)
     return TfliteTensor(name, shape, dtype, _quantised(tensor.Quantization(), shape, name), values, kind)
 
 

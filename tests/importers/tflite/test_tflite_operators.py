@@ -362,3 +362,36 @@ def test_a_published_network_of_float16_weights(shared_dir: Path) -> None:
     for spec in model.outputs:
         largest = np.abs(expected[spec.name]).max()
         np.testing.assert_allclose(results[spec.name], expected[spec.name], rtol=0, atol=1e-5 * largest)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_weights_that_are_stored_without_their_zeros(blocks: bool, tmp_path: Path) -> None:
+    """Compressed rows of numbers, or of blocks of four."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    random, side = np.random.default_rng(5), 4 if blocks else 1
+    kept = random.random((6, 8 // side)) < 0.4
+    dense = random.normal(0, 1, (6, 8)) * np.repeat(kept, side, axis=1)
+    net = TfliteFile("f4")
+    x = net.input(1, 8)
+    stored = net.tensor((6, 8), "f4", dense[np.repeat(kept, side, axis=1)])
+    levels = [schema.DimensionMetadataT() for _ in range(3 if blocks else 2)]
+    levels[0].denseSize, levels[1].format = 6, 1
+    levels[1].arraySegmentsType = levels[1].arrayIndicesType = schema.SparseIndexVector.Uint8Vector
+    levels[1].arraySegments, levels[1].arrayIndices = schema.Uint8VectorT(), schema.Uint8VectorT()
+    levels[1].arraySegments.values = np.cumsum([0, *kept.sum(axis=1)]).astype(np.uint8)
+    levels[1].arrayIndices.values = np.nonzero(kept)[1].astype(np.uint8)
+    sparsity = schema.SparsityParametersT()
+    sparsity.traversalOrder, sparsity.dimMetadata = list(range(len(levels))), levels
+    if blocks:
+        levels[2].denseSize, sparsity.blockMap = side, [1]
+    net.tensors[stored].sparsity = sparsity
+    weights = net.op("DENSIFY", [stored], (6, 8), "DensifyOptions")
+    last = net.op("FULLY_CONNECTED", [x, weights], (1, 6), "FullyConnectedOptions")
+    path = net.write(tmp_path / "net.tflite", last)
+    (given,) = random_inputs(path, 0)
+    model = import_tflite(path).model
+    (found,) = FloatSession(model).run({model.inputs[0].name: given}).values()
+    np.testing.assert_allclose(found, given @ dense.T, rtol=1e-5, atol=1e-5)
+    expected = list(reference_tensors(path, [given], OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES).values())[-1]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
