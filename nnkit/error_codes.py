@@ -95,6 +95,12 @@ _ALL = (
         ("Send the output to a place with room, and run the same command again.",),
     ),
     ErrorCode(
+        "NK224",
+        "The model's data files are missing",
+        "The ONNX file keeps its weights in files beside it (external data), as exports of large networks do.",
+        ("Put the named files where the export left them; the service takes them as files of the same upload.",),
+    ),
+    ErrorCode(
         "NK301",
         "The model cannot be read or deployed",
         "The model file is broken, leaves sizes open, or has layers that the target cannot run.",

@@ -159,7 +159,7 @@ class SeveralError(NnkitError):
 
 
 class BuildsFailedError(NnkitError):
-    """Of several builds some failed: `texts` has the build and the reason of each. The exit code is the worst."""
+    """Some of several builds failed: `texts` has the build and the reason of each. The exit code is the worst."""
 
     code = "NK102"
 

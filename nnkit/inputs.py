@@ -68,13 +68,13 @@ def image_inputs(recipe: Recipe, model: Model) -> dict[str, Preprocess]:
 
 def picture_inputs(recipe: Recipe, program: Program) -> dict[str, Preprocess]:
     """The same for the inputs of a program, as far as they are pictures there: [C, H, W], or [1, C, H, W]."""
-    written, found = recipe.model.inputs, dict[str, Preprocess]()
+    written, pictures = recipe.model.inputs, dict[str, Preprocess]()
     for name in program.inputs:
         shape = (1, *program.tensors[name].shape)[-4:]
         given = written[name].preprocess if name in written else None
         if given is not None and len(shape) == 4 and shape[0] == 1 and shape[1] in (1, 3):
-            found[name] = Preprocess.from_recipe(given, shape)
-    return found
+            pictures[name] = Preprocess.from_recipe(given, shape)
+    return pictures
 
 
 def input_ranges(recipe: Recipe, model: Model) -> dict[str, InputRange]:

@@ -56,7 +56,7 @@ def target_plugins() -> tuple[EntryPoint, ...]:
 
 
 def _entry_points(group: str) -> Iterator[EntryPoint]:
-    """Of each package only those of the copy that Python finds first."""
+    """Entry points of every package, from the copy that Python finds first."""
     names = set[str]()
     for each in _distributions():
         name = re.sub(r"[-_.]+", "-", each.name or "").lower()  # PEP 503

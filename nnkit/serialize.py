@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError
-from nnkit.visible import Visible
 
 MAGIC = b"nnkit-values-1\n"
 _LENGTH_BYTES = 8
@@ -80,8 +79,6 @@ class Codec:
             return str(value)  # also of text that was made visible
         if value is None or isinstance(value, bool) or type(value) is int:
             return value
-        if isinstance(value, Visible):  # a text that has been made visible, an error's, say
-            return str(value)
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
         if isinstance(value, np.ndarray | np.generic):

@@ -51,6 +51,10 @@ def test_none_was_passed_over() -> None:
     assert len(CLASSES) >= 15
 
 
+_SETTING = ("nnkit/failures.py", "nnkit/cli/__init__.py", "nnkit/terminal.py")
+"""Where an error gets a code that is not of its class."""
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_kind_of_error_has_a_code_with_its_exit_code(name: str) -> None:
     kind = CLASSES[name]
@@ -64,7 +68,7 @@ def test_every_kind_of_error_has_a_code_with_its_exit_code(name: str) -> None:
 def test_no_code_is_of_nobody_and_no_two_of_nnkit_s_share_one() -> None:
     own = [kind.code for name, kind in CLASSES.items() if name.startswith("nnkit.") and kind is not NnkitError]
     assert len(own) == len(set(own))
-    written = "".join((REPOSITORY / file).read_text() for file in ("nnkit/failures.py", "nnkit/cli/__init__.py"))
+    written = "".join((REPOSITORY / file).read_text() for file in _SETTING)
     assert set(ERROR_CODES) == {*own, *re.findall(r"NK\d{3}", written)}
     codes = {str(int(code))[0] for code in ExitCode} - {"0"}
     assert {code[2] for code in ERROR_CODES} == codes

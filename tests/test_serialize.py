@@ -21,6 +21,7 @@ from nnkit.program import Concat, Conv2d, Fixed, FusedPool, Leaky, OutputStage, 
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
 from nnkit.serialize import Codec, DamagedValueError, decode, encode
 from nnkit.stages.types import Imported, Restructured
+from nnkit.visible import visible_reason
 
 RESULTS = (Imported, Restructured)
 
@@ -217,3 +218,9 @@ def test_damaged_bytes_raise_nothing_else() -> None:
             decode(bytes(changed))  # a flip inside an array's bytes is still a value: checksums are the cache's
         except DamagedValueError:
             continue
+
+
+def test_text_that_was_made_visible_is_stored_as_text() -> None:
+    """The reason of an error, which a log of rewrites keeps."""
+    reason = visible_reason("a name with \x1b")
+    assert decode(encode({"reason": reason})) == {"reason": "a name with \\x1b"}

@@ -143,7 +143,7 @@ def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | 
 
 
 _Written = tuple[tuple[str, str, str], ...]
-"""Of targets: the key, the options as a recipe writes them, and a line about it."""
+"""Targets: the key of each, its options as a recipe writes them, and a line about it."""
 
 
 def _targets(names: Sequence[str], recipe: str) -> tuple[_Written, _Written]:

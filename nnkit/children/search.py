@@ -57,7 +57,7 @@ def found_program(name: str) -> str | None:
 
 
 def leave_out_relative(variables: MutableMapping[str, str]) -> None:
-    """Of the variables that list folders of code: entries that depend on the working folder, the empty one included.
+    """Remove entries that depend on the working folder, the empty one included, from variables that list folders.
 
     A PATH without entries would be the working folder, too: it becomes the system's.
     """

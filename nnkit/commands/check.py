@@ -44,11 +44,11 @@ def check_commands(
     for path in paths:
         try:
             with drafted_aside(path, targets, images) as (recipe, names):
-                found = check_command(recipe, targets=names, settings=settings, fix=fix)
-            told.append({"file": str(path), "valid": True} | found.data)
+                checked = check_command(recipe, targets=names, settings=settings, fix=fix)
+            told.append({"file": str(path), "valid": True} | checked.data)
             if not json:
                 print_line(f"{path}: valid")
-                for line in found.lines:
+                for line in checked.lines:
                     print_line(f"  {line}")
         except NnkitError as error:
             failed.append(error)

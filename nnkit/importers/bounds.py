@@ -34,13 +34,13 @@ def check_graph(graph: onnx.GraphProto, where: str) -> None:
         for attribute in node.attribute:
             if attribute.name in _SIZES:
                 numbers = tuple(attribute.ints) or (attribute.i,)
-                found = max(abs(number) for number in numbers)
+                size = max(abs(number) for number in numbers)
                 if attribute.name in _SIDES:
-                    found = max(found, math.prod(map(abs, numbers)))
-                if found > largest:
+                    size = max(size, math.prod(map(abs, numbers)))
+                if size > largest:
                     largest, reason = (
-                        found,
-                        f"{_layer(node)}: its {attribute.name} is {list(numbers[:_SHOWN])}: {found:,}",
+                        size,
+                        f"{_layer(node)}: its {attribute.name} is {list(numbers[:_SHOWN])}: {size:,}",
                     )
     check_bound(reason, largest, WINDOW_VALUES, where)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class MissingDataError(UserFileError):
     """Data files that are not there. model: the file that names them; locations: as it names them."""
 
+    code = "NK224"
+
     def __init__(self, model: Path, locations: Sequence[str]) -> None:
         self.model, self.locations = model, tuple(locations)
         files = " and ".join(self.locations)

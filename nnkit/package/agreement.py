@@ -44,12 +44,12 @@ def check_files(evidence: Evidence, records: Mapping[str, FileRecord]) -> None:
             raise ContradictionError(file, f"it names {name!r}, which is not there")
         if name not in told:
             raise ContradictionError(name, f"{file} does not name it")
-        found = {"sha256": records[name].sha256, "bytes": records[name].bytes}
-        hold_equal(file, told[name], "the file itself", found, at=f"of {name!r}")
+        stored = {"sha256": records[name].sha256, "bytes": records[name].bytes}
+        hold_equal(file, told[name], "the file itself", stored, at=f"of {name!r}")
     for network in evidence.networks.values():
         for name, record in network.report["files"].items():
-            found = {"sha256": records[network.file(name)].sha256, "bytes": records[network.file(name)].bytes}
-            hold_equal(network.file(REPORT), record, "the file itself", found, at=f"of {name!r}")
+            stored = {"sha256": records[network.file(name)].sha256, "bytes": records[network.file(name)].bytes}
+            hold_equal(network.file(REPORT), record, "the file itself", stored, at=f"of {name!r}")
 
 
 def check_recipe(evidence: Evidence) -> None:

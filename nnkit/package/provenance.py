@@ -25,11 +25,13 @@ _BUILDER = "urn:nnkit:builder:1"
 def dependencies(evidence: Evidence) -> dict[str, Any]:
     """What a build was made from and keeps outside of its package, with SHA-256 by name; of a deployment that of all
     its networks."""
-    found: dict[str, Any] = {}
+    stages_by_name: dict[str, Any] = {}
     for each in evidence.networks.values() if evidence.networks else (evidence,):
         stages = each.report.get("stages")
-        found |= {each.file(name): entry for name, entry in (stages if isinstance(stages, dict) else {}).items()}
-    return found
+        stages_by_name |= {
+            each.file(name): entry for name, entry in (stages if isinstance(stages, dict) else {}).items()
+        }
+    return stages_by_name
 
 
 def statement(manifest: Manifest, files: Mapping[str, FileRecord], stages: Mapping[str, Any]) -> bytes:

@@ -91,10 +91,10 @@ def _verify_provenance(verified: VerifyResult, key: Ed25519PublicKey) -> None:
         return
     where = f"{verified.path}: {PROVENANCE_NAME}"
     try:
-        found = read_envelope(PROVENANCE_NAME, data)
+        envelope = read_envelope(PROVENANCE_NAME, data)
     except UnreadableError as error:
         raise GateFailedError(error.reason, where=where, remedy="ask who released the package") from error
-    if not is_signed_by(found, key):
+    if not is_signed_by(envelope, key):
         raise GateFailedError(
             "the provenance is not signed by the key that signed the package",
             where=where,

@@ -73,9 +73,9 @@ def spread(items: Sequence[T], count: int | None) -> list[T]:
 def _matches(pattern: str, base: Path, where: str) -> list[Path]:
     if (base / pattern).is_file():
         return [base / pattern]
-    found = [base / name for name in matching(pattern, base, where=where)]
-    files = [path for path in found if is_file_or_broken_link(path)]
+    paths = [base / name for name in matching(pattern, base, where=where)]
+    files = [path for path in paths if is_file_or_broken_link(path)]
     if not files:
-        what = "matches folders only" if found else "matches no file"
+        what = "matches folders only" if paths else "matches no file"
         raise RecipeError(f"'{pattern}' {what}", where=where, remedy=mended_glob(pattern, base))
     return files

@@ -21,7 +21,7 @@ from nnkit.preprocess.settings import CropBox, Preprocess
 from nnkit.program import Float, Program, Tensor
 
 FOLDER = "preprocess"
-"""Of an artifact: these files."""
+"""The folder of these files in an artifact."""
 _PER_LINE = 8
 _C_TYPES = {"f4": "float", "i1": "signed char", "u1": "unsigned char", "i2": "short", "u2": "unsigned short"}
 NOT_STATED = "real values, as the network was trained on; the recipe states no preprocessing"
@@ -43,7 +43,7 @@ class PictureInput:
 
     @staticmethod
     def of(tensor: Tensor, pointer: str, preprocess: Preprocess, *, channels_last: bool) -> PictureInput:
-        """Of a program's input, [C, H, W] or [1, C, H, W]."""
+        """The input of a program, [C, H, W] or [1, C, H, W]."""
         channels, height, width = tensor.shape[-3:]
         stored = stored_pixels(preprocess, tensor)
         return PictureInput(tensor.name, pointer, (channels, height, width), channels_last, preprocess, stored)

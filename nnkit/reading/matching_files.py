@@ -79,17 +79,17 @@ class _Search:
         """The names in a folder, and whether each is one itself; none where it cannot be read."""
         if self.last[0] == at:  # `**` and what follows it list the same folder
             return self.last[1]
-        found: list[tuple[str, bool]] = []
+        names: list[tuple[str, bool]] = []
         try:
             with os.scandir(self.folder / at) as entries:
                 for entry in entries:
                     self.looked_at += 1
                     self._check()
-                    found.append((entry.name, entry.is_dir()))
+                    names.append((entry.name, entry.is_dir()))
         except OSError:
             pass
-        self.last = at, found
-        return found
+        self.last = at, names
+        return names
 
     def _check(self) -> None:
         if self.looked_at > MOST_ENTRIES:

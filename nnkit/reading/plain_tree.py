@@ -43,8 +43,8 @@ def _entries(folder: Path, what: str) -> Iterator[os.DirEntry[str]]:
     while waiting:
         name = waiting.pop()
         try:
-            with os.scandir(name) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(name) as listed:
+                entries = sorted(listed, key=lambda entry: entry.name)
         except OSError as error:
             raise UserFileError(
                 f"a folder of {what} cannot be read: {error.strerror or error}",

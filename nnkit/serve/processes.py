@@ -35,7 +35,7 @@ def can_be_seen() -> bool:
 
 
 def adopt_orphans() -> None:
-    """Of this process's descendants, those whose parent ends become its own children, not the system's."""
+    """Descendants of this process whose parent ends become its own children, not the system's."""
     with suppress(OSError, AttributeError):  # a system without prctl
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -99,14 +99,14 @@ class JobProcesses:
         children: dict[int, list[int]] = {}
         for pid, each in table.items():
             children.setdefault(each.parent, []).append(pid)
-        found: dict[int, _Process] = {}
+        processes: dict[int, _Process] = {}
         while roots:
             pid = roots.pop()
-            if pid not in found:
-                found[pid] = table[pid]
+            if pid not in processes:
+                processes[pid] = table[pid]
                 roots += children.get(pid, ())
-        self._seen = {pid: each.began for pid, each in found.items()}
-        return found
+        self._seen = {pid: each.began for pid, each in processes.items()}
+        return processes
 
 
 def _table() -> dict[int, _Process]:

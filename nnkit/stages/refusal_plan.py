@@ -29,20 +29,20 @@ def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructur
     """The same refusal with what would do in its remedy."""
     with build.progress.stage("look for a remedy") as step:
         tries = _Tries(build, restructured)
-        found = _by_rules(tries, build, restructured)
-        if not found:
-            found = _by_cpu(tries, error, build, restructured) or _by_options(tries, build, restructured)
-            found += _by_cut(tries, error, build, restructured)
-        found += _other_targets(tries, build, restructured.reference)
-        step.detail = f"{len(found)} found"
+        proposals = _by_rules(tries, build, restructured)
+        if not proposals:
+            proposals = _by_cpu(tries, error, build, restructured) or _by_options(tries, build, restructured)
+            proposals += _by_cut(tries, error, build, restructured)
+        proposals += _other_targets(tries, build, restructured.reference)
+        step.detail = f"{len(proposals)} proposals"
     remedy = error.remedy
     for words, lines in (
-        ("tried, and each of these does", [each.line for each in found if each.ran and not each.loses]),
-        ("taken too, but nothing here runs it", [each.line for each in found if not each.ran and not each.loses]),
-        ("or less than the file gives", [each.line for each in found if each.loses]),
+        ("tried, and each of these does", [each.line for each in proposals if each.ran and not each.loses]),
+        ("taken too, but nothing here runs it", [each.line for each in proposals if not each.ran and not each.loses]),
+        ("or less than the file gives", [each.line for each in proposals if each.loses]),
     ):
         remedy += f"; {words}:" + "".join(f"\n    {line}" for line in lines) if lines else ""
-    return LayersNotTakenError(error.reason, error.layers, remedy=remedy) if found else error
+    return LayersNotTakenError(error.reason, error.layers, remedy=remedy) if proposals else error
 
 
 @dataclass(frozen=True)
@@ -171,9 +171,9 @@ def _by_options(tries: _Tries, build: Build, restructured: Restructured) -> list
     for text, options in build.target.wider_options(build.options).items():
         tried = tries.lower(replace(build, options=options), restructured.reference, _steps(build))
         line = f"targets: {{{build.key}: {{{text}}}}}   beside what is there"
-        found = [] if tried is None else tried.found(f"{line}{_on_cpu(tried.lowered)}")
-        if found:
-            return found
+        proposals = [] if tried is None else tried.found(f"{line}{_on_cpu(tried.lowered)}")
+        if proposals:
+            return proposals
     return []
 
 

@@ -93,11 +93,11 @@ def _read() -> Mapping[str, str]:
 
 def _order(version: str) -> tuple[object, ...] | None:
     """By what semantic versioning (semver.org, 11) compares; None for what is no such version."""
-    found = _VERSION.fullmatch(version)
-    if found is None:
+    matched = _VERSION.fullmatch(version)
+    if matched is None:
         return None
-    numbers = tuple(int(number) for number in found.groups()[:3])
-    if found[4] is None:
+    numbers = tuple(int(number) for number in matched.groups()[:3])
+    if matched[4] is None:
         return (*numbers, 1)
-    parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in found[4].split(".")]
+    parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in matched[4].split(".")]
     return (*numbers, 0, *parts)

@@ -43,7 +43,7 @@ _KERNELS: Mapping[tuple[str, str], int] = MappingProxyType(
 _WIDE: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"conv": (3100, 7200), "depthwise": (950, 1350), "matmul": (3400, 3400)}
 )
-"""Of those with sums of 64 bits, and of those that requantize in 64 bits, by structure."""
+"""The same with sums of 64 bits, and where 64 bits are requantised, by structure."""
 _IMAGE, _PARTS, _OTHER = 760, 280, 3400
 _RUN, _PORT = 240, 64  # of `<name>_run`; of an input or output that is copied
 _FETCH, _WAIT, _CALL, _ARGUMENT, _TILED, _SHARED = 42, 16, 12, 9, 150, 110

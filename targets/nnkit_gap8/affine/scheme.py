@@ -68,17 +68,17 @@ def planned(program: Program, options: Gap8Options) -> AffinePlan:
         return with_code(options.memory.code or 0)
     kept = 0
     for _ in range(ROUNDS):
-        found = with_code(kept)
-        if affine_code_bytes(found) <= kept:
-            return found
-        kept = affine_code_bytes(found)
+        plan = with_code(kept)
+        if affine_code_bytes(plan) <= kept:
+            return plan
+        kept = affine_code_bytes(plan)
     raise no_room_for_code(affine.name, f"at most {kept:,} bytes")
 
 
 def memory_plan(program: Program, options: Gap8Options) -> MemoryPlan:
     """See `planned`; with a note of code that may be too much for L2."""
-    found = planned(program, options)
-    return with_excess_told(found.plan, options, affine_code_bytes(found))
+    affine = planned(program, options)
+    return with_excess_told(affine.plan, options, affine_code_bytes(affine))
 
 
 def of_scheme(program: Program) -> AffineProgram:
