@@ -23,7 +23,7 @@ from typing import TypeAlias, TypeVar
 from nnkit.errors import LayersNotTakenError
 from nnkit.program import OpBase, Program
 from nnkit.repetition import runs
-from nnkit.visible import Visible, visible, visible_reason
+from nnkit.visible import Visible, visible, visible_item, with_lines
 
 Constraint: TypeAlias = Callable[..., str | None]
 
@@ -120,9 +120,9 @@ def violations_error(violations: Sequence[Violation], title: str, remedy: str) -
         common = len({each.actual for each in those}) == 1
         actual = f"; found {those[0].actual}" if common and those[0].actual else ""
         names = _places(those, with_actual=not common)
-        places = f"{names[0]}:" if len(names) == 1 else f"{_wrapped(names)}:\n   "
-        own_fix = f"\n    fix: {visible_reason(own_remedy)}" if own_remedy else ""
-        lines += visible_reason(f"\n  {places} {reason}{actual}") + own_fix
+        places = f"{visible_item(names[0])}:" if len(names) == 1 else f"{_wrapped(names)}:\n   "
+        own_fix = f"\n    fix: {visible(own_remedy)}" if own_remedy else ""
+        lines += f"\n  {places} {visible(reason + actual)}{own_fix}"
     return LayersNotTakenError(
         Visible(f"{visible(title)}:{lines}"), [each.place for each in violations], remedy=remedy
     )
@@ -159,7 +159,7 @@ def _place(each: Violation, *, with_actual: bool) -> str:
     return f"{each.place} ({'; '.join(notes)})" if notes else each.place
 
 
-def _wrapped(names: Sequence[str], width: int = 110) -> str:
+def _wrapped(names: Sequence[str], width: int = 110) -> Visible:
     """Names with commas, in lines; a name is not broken."""
     lines = [""]
     for index, name in enumerate(names):
@@ -167,4 +167,5 @@ def _wrapped(names: Sequence[str], width: int = 110) -> str:
         if lines[-1] and len(lines[-1]) + len(text) > width:
             lines.append("")
         lines[-1] += text
-    return "\n  ".join(line.rstrip() for line in lines)
+    first, *others = (line.rstrip() for line in lines)
+    return with_lines(visible_item(first), others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from nnkit.visible import Visible, visible, visible_reason
+from nnkit.visible import Visible, visible, visible_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,14 +59,14 @@ class NnkitError(Exception):
     """The number by which `nnkit explain` looks the error up; `nnkit.error_codes` holds the texts."""
 
     def __init__(self, reason: str, *, where: str = "", remedy: str = "") -> None:
-        self.reason = visible_reason(reason)
+        self.reason = visible(reason)
         super().__init__(self.reason)
         self.where = where
         self.remedy = remedy
 
     def __str__(self) -> str:
         place = f"{visible(self.where)}: " if self.where else ""
-        remedy = f"\n  fix: {visible_reason(self.remedy)}" if self.remedy else ""
+        remedy = f"\n  fix: {visible(self.remedy)}" if self.remedy else ""
         return Visible(f"{place}{self.reason}{remedy}")
 
 
@@ -153,7 +153,7 @@ class SeveralError(NnkitError):
 
     def __init__(self, errors: Sequence[NnkitError], *, where: str, exit_code: ExitCode | None = None) -> None:
         self.errors = tuple(errors)
-        lines = "".join("\n  " + str(error).replace("\n", "\n  ") for error in self.errors)
+        lines = "".join("\n  " + visible_item(str(error)).replace("\n", "\n  ") for error in self.errors)
         super().__init__(Visible(f"{len(self.errors)} things are wrong{lines}"), where=where)
         self.exit_code = self.errors[0].exit_code if exit_code is None else exit_code
 
@@ -164,7 +164,7 @@ class BuildsFailedError(NnkitError):
     code = "NK102"
 
     def __init__(self, texts: Sequence[str], codes: Iterable[ExitCode], *, remedy: str = "") -> None:
-        super().__init__(Visible("\n".join(map(visible_reason, texts))), remedy=remedy)
+        super().__init__(Visible("\n".join(map(visible, texts))), remedy=remedy)
         self.exit_code = worst(codes)
 
 

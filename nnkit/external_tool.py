@@ -24,7 +24,7 @@ from nnkit.errors import ToolError
 from nnkit.keeper import keep
 from nnkit.owned_folder import temporary_folder
 from nnkit.trust import TIME_VARIABLE, user_settings
-from nnkit.visible import visible
+from nnkit.visible import Visible, with_lines
 
 _TAIL_LINES = 20
 
@@ -88,10 +88,10 @@ class ToolRun:
             return f"crashed ({name})"
         return f"ended with code {self.code}"
 
-    def with_tail(self, reason: str, lines: int = _TAIL_LINES) -> str:
+    def with_tail(self, reason: str, lines: int = _TAIL_LINES) -> Visible:
         """The reason, and below it the last lines of what it printed, indented."""
         printed = [line for line in (self.output + self.errors).splitlines() if line.strip()]
-        return "\n  ".join(map(visible, [reason, *printed[-lines:]]))
+        return with_lines(reason, printed[-lines:])
 
     def error(self, name: str = "it", *, where: str = "", remedy: str) -> ToolError:
         """The error of a failed run. where: the program, unless given."""

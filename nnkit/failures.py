@@ -14,7 +14,7 @@ import typer
 from nnkit.errors import ExitCode, InternalError, NnkitError, ToolError, UserFileError
 from nnkit.installation import as_called
 from nnkit.terminal import Coloured, flush, note_line, write_line
-from nnkit.visible import visible_reason
+from nnkit.visible import visible
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 INTERRUPTED = "interrupted; the last good build is unchanged"
@@ -114,7 +114,7 @@ def fail(message: str, exit_code: ExitCode, code: str) -> NoReturn:
 
 def write_error(message: str, code: str) -> None:
     """An error on stderr, its remedies marked, and where to read more."""
-    for number, line in enumerate(as_called(visible_reason(message)).split("\n")):
+    for number, line in enumerate(as_called(visible(message)).split("\n")):
         begin: list[str | Coloured] = [] if number else [Coloured("error:", "red"), " "]
         before, fix, after = line.partition("fix: ")
         if fix and not before.strip():

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 _OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, format, half a pair, separators
-_BREAK = re.compile(r"\n(?=  )")  # as errors are written: what follows is indented
-_OURS = ("fix:", "more:")
+_OURS = ("error:", "fix:", "more:", "warning:")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7e]")
 
 
@@ -36,19 +36,15 @@ def visible_lines(text: str) -> Visible:
     return text if isinstance(text, Visible) else Visible("\n".join(visible(line) for line in text.split("\n")))
 
 
-def visible_reason(text: str) -> Visible:
-    """A reason or a remedy, which may have indented lines.
+def with_lines(text: str, lines: Iterable[str], *, indent: str = "  ") -> Visible:
+    """A reason or a remedy of ours with indented lines below it, each made visible by itself."""
+    return Visible(f"\n{indent}".join((visible(text), *map(visible_item, lines))))
 
-    Other line breaks are escaped, and those before an indented line that poses as a remedy: ours is added apart.
-    """
-    if isinstance(text, Visible):
-        return text
-    first, *rest = _BREAK.split(text)
-    made = visible(first)
-    for line in rest:
-        separator = "\\n" if line.lstrip().startswith(_OURS) else "\n"
-        made = Visible(f"{made}{separator}{visible(line)}")
-    return made
+
+def visible_item(text: str) -> Visible:
+    """A text that begins an indented line: with a bar before it where it would read as a line of ours."""
+    shown = visible(text)
+    return Visible(f"| {shown}") if shown.lstrip().startswith(_OURS) else shown
 
 
 def visible_json(text: str) -> str:

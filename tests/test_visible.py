@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from nnkit.errors import BuildsFailedError, ExitCode, NnkitError, SeveralError, UserFileError
 from nnkit.external_tool import ToolRun
-from nnkit.visible import Visible, visible, visible_json, visible_lines, visible_reason
+from nnkit.visible import visible, visible_json, visible_lines, with_lines
 
-EVIL = "\x1b[31mred\x07\r\x9b2J\u202eback\u2066\u2028line\nerror: forged\n  fix: run evil\x7f\t\ud800\u200b"
+EVIL = (
+    "\x1b[31mred\x07\r\x9b2J\u202eback\u2066\u2028line\nerror: forged\n  error: forged\n  fix: run evil\x7f\t\ud800"
+)
 
 
 def obeyed(text: str) -> list[str]:
@@ -45,8 +47,8 @@ def test_a_line_stays_one_line_and_is_escaped_once() -> None:
 def test_no_error_holds_more_lines_than_it_was_made_of(text: str, where: str) -> None:
     lines = str(NnkitError(text, where=where, remedy="do it")).split("\n")
     assert not obeyed("".join(lines))
-    assert lines[-1] == "  fix: do it"
-    assert all(line.startswith("  ") and not line.strip().startswith(("fix:", "more:")) for line in lines[1:-1])
+    assert len(lines) == 2
+    assert lines[1] == "  fix: do it"
 
 
 def test_nothing_in_an_error_poses_as_a_line_of_ours() -> None:
@@ -57,13 +59,13 @@ def test_nothing_in_an_error_poses_as_a_line_of_ours() -> None:
     for each in (error, several, failed, tool):
         lines = str(each).split("\n")
         assert not obeyed("".join(lines))
-        assert not any(line.startswith("error:") or line.lstrip().startswith("fix: run evil") for line in lines)
+        assert not any(line.lstrip().startswith(("error:", "fix: run evil")) for line in lines)
 
 
 def test_lines_of_ours_stay_lines() -> None:
-    assert visible_reason("2 layers:\n  a (Conv): no\n  b (Conv): no") == "2 layers:\n  a (Conv): no\n  b (Conv): no"
-    assert visible_reason("a\n  fix: forged") == "a\\n  fix: forged"
-    assert visible_reason(Visible("a\n    fix: ours")) == "a\n    fix: ours"
+    listed = with_lines("2 layers:", ["a (Conv): no", "b\n  error: forged", "  fix: c"])
+    assert listed == "2 layers:\n  a (Conv): no\n  b\\n  error: forged\n  |   fix: c"
+    assert str(NnkitError(listed, remedy=with_lines("try:", ["x"], indent="    "))) == f"{listed}\n  fix: try:\n    x"
     inner = SeveralError([UserFileError("one", remedy="do"), UserFileError("two")], where="x")
     assert str(inner) == "x: 2 things are wrong\n  one\n    fix: do\n  two"
 

@@ -24,7 +24,7 @@ from nnkit.graph.model import Model
 from nnkit.preprocess.files import named
 from nnkit.preprocess.load import as_network_input, load_input
 from nnkit.preprocess.settings import Preprocess
-from nnkit.visible import visible
+from nnkit.visible import with_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -239,9 +239,9 @@ def _too_many_bad(skipped: Sequence[SkippedImage], total: int, allowed: int, whe
         remedy += f", or allow a share of bad images (calibration: {{bad_images: {share:g}}})"
     if len(skipped) == 1:
         return UserFileError(f"a calibration image: {skipped[0].reason}", where=skipped[0].name, remedy=remedy)
-    lines = ["\n  " + visible(f"{image.name}: {image.reason}") for image in skipped[:_LISTED_FILES]]
+    lines = [f"{image.name}: {image.reason}" for image in skipped[:_LISTED_FILES]]
     if len(skipped) > _LISTED_FILES:
-        lines.append(f"\n  and {len(skipped) - _LISTED_FILES} more")
+        lines.append(f"and {len(skipped) - _LISTED_FILES} more")
     limit = f" ({allowed} allowed)" if allowed else ""
-    reason = f"{len(skipped)} of {total} calibration images cannot be used{limit}:{''.join(lines)}"
+    reason = with_lines(f"{len(skipped)} of {total} calibration images cannot be used{limit}:", lines)
     return UserFileError(reason, where=where, remedy=remedy)

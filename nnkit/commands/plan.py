@@ -112,8 +112,9 @@ def _print(plan: Plan, *, verbose: bool) -> None:
             number = by_layer.get(layer.name)
             place += f" {'?' if number is None else f'{number:,}':>14}"
         rows.append((layer.name, layer.op, "x".join(map(str, layer.shape)), form, place))
+    widths = _widths(rows)
     for name, kind, shape, form, place in rows:
-        cells = (f"{cell:<{width}}" for cell, width in zip((name, kind, shape, form), _widths(rows), strict=True))
+        cells = (f"{cell:<{width}}" for cell, width in zip((name, kind, shape, form), widths, strict=True))
         print_line(f"  {' '.join(cells)} {place}")
     print_line("memory")
     width = max(4, *(len(name) + 1 for name in plan.memory)) if plan.memory else 4

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnkit.errors import LayersNotTakenError, ModelError
-from nnkit.visible import visible
+from nnkit.visible import Visible, with_lines
 
 _OWN = re.compile(r"'[^']*'|[0-9][0-9,.]*")
 """What reasons of the same kind differ in: names and numbers."""
@@ -60,11 +60,11 @@ def refusal_error(refusals: Sequence[Refusal], what: str, remedy: str) -> Layers
     by_op = sorted(Counter(refusal.op for refusal in refusals).items(), key=lambda item: (-item[1], item[0]))
     kinds = f" ({', '.join(f'{number} {op}' for op, number in by_op)})" if count > 1 else ""
     title = f"{count} layer{'s' if count > 1 else ''} {what}{kinds}"
-    return LayersRefused(f"{title}:{refusal_lines(refusals)}", refusals, remedy=remedy)
+    return LayersRefused(refusal_lines(f"{title}:", refusals), refusals, remedy=remedy)
 
 
-def refusal_lines(refusals: Sequence[Refusal]) -> str:
-    """A line for each refusal; those alike are one line, with a count.
+def refusal_lines(title: str, refusals: Sequence[Refusal]) -> Visible:
+    """A title, and a line for each refusal; those alike are one line, with a count.
 
     Alike are refusals of one op whose reasons are equal, or differ in names and numbers alone.
     """
@@ -80,7 +80,7 @@ def refusal_lines(refusals: Sequence[Refusal]) -> str:
         first, names = alike[0], folded_names([each.layer for each in alike], _NAMED if equal else 1)
         reason = first.reason if equal else f"{first.reason}, and the like"
         lines.append(str(Refusal(names, first.op, reason, first.remedy)))
-    return "".join(f"\n  {visible(line)}" for line in lines)
+    return with_lines(title, lines)
 
 
 def folded_names(names: Sequence[str], most: int) -> str:

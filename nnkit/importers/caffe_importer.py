@@ -210,15 +210,13 @@ def _convert(
 
 def _error(refused: list[tuple[CaffeLayer, ModelError]], where: str) -> ModelError:
     several = len(refused) > 1
-    lines = refusal_lines(
-        [
-            Refusal(f"line {layer.line}: {layer.name}", layer.type, problem.reason, problem.remedy if several else "")
-            for layer, problem in refused
-        ]
-    )
+    listed = [
+        Refusal(f"line {layer.line}: {layer.name}", layer.type, problem.reason, problem.remedy if several else "")
+        for layer, problem in refused
+    ]
     remedy = refused[0][1].remedy if not several else ""
     return ModelError(
-        f"the network has layers that cannot be imported ({len(refused)}):{lines}",
+        refusal_lines(f"the network has layers that cannot be imported ({len(refused)}):", listed),
         where=where,
         remedy=remedy or "correct these layers in the prototxt",
     )

@@ -144,7 +144,7 @@ def check_equations(graph: onnx.GraphProto, where: str) -> None:
 
 def _listed(refused: Sequence[Refusal], what: str, where: str, remedy: str = "") -> ModelError:
     return ModelError(
-        f"{what} ({len(refused)}):{refusal_lines(refused)}",
+        refusal_lines(f"{what} ({len(refused)}):", refused),
         where=where,
         remedy=remedy or "replace these operators in the network and export it again",
     )

@@ -42,6 +42,6 @@ class MemorySearch(RecipeModel):
             raise ToolError(
                 "the recipe asks for the allocator's solvers, which are not installed",
                 where="memory_search",
-                remedy=f"{install_command('solver')}\n    or write memory_search: {{solver: false}}",
+                remedy=f"{install_command('solver')}; or write memory_search: {{solver: false}}",
             )
         return Effort.of_steps(self.steps, solver=self.solver)

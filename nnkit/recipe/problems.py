@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nnkit.errors import RecipeError
-from nnkit.visible import Visible, visible, visible_reason
+from nnkit.visible import Visible, visible, visible_item
 
 KeyPath = tuple[str | int, ...]
 """The way to a value from the root of a recipe: mapping keys and list indices."""
@@ -46,8 +46,8 @@ class Problem:
     answer: str = ""
 
     def __str__(self) -> str:
-        remedy = f"\n    fix: {visible_reason(self.remedy)}" if self.remedy else ""
-        return Visible(f"{visible(self.where)}: {visible_reason(self.reason)}{remedy}")
+        remedy = f"\n    fix: {visible(self.remedy)}" if self.remedy else ""
+        return visible_item(Visible(f"{visible(self.where)}: {visible(self.reason)}{remedy}"))
 
 
 def in_order(placed: Iterable[tuple[Place, Problem]], file: str) -> list[Problem]:

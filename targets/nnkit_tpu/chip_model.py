@@ -18,7 +18,7 @@ from nnkit.children.start import python_child
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
 from nnkit.terminal import flush, write_lines
-from nnkit.visible import visible_reason
+from nnkit.visible import visible
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.toolchain import Toolchain
 from nnkit_tpu.toolchain.room import working_folder
@@ -97,7 +97,7 @@ def _main(model: str, chip: str, source: str, target: str, libraries: str) -> No
             from nnkit_tpu.bm_model import run_bm as run
         outputs = run(model, runs, libraries)
     except (ToolError, OSError) as error:
-        write_lines(sys.stderr, visible_reason(str(error)))
+        write_lines(sys.stderr, visible(str(error)))
         flush(sys.stderr)
         os._exit(1)
     _save(Path(target), outputs)

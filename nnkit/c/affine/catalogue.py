@@ -37,6 +37,7 @@ from nnkit.program.affine import (
     AffineTensor,
 )
 from nnkit.program.logarithm import LN2
+from nnkit.visible import with_lines
 
 HEADER = "nnkit_affine.h"
 
@@ -88,7 +89,7 @@ def codes_of(program: AffineProgram, arithmetic: str, remedy: str) -> list[Code]
         except Refused as error:
             refusals.append(Refusal(op.name, op.kind, error.reason, error.remedy))
     if refusals:
-        reason = f"these layers have no C of {arithmetic}:\n  " + "\n  ".join(map(str, refusals))
+        reason = with_lines(f"these layers have no C of {arithmetic}:", map(str, refusals))
         raise ModelError(reason, remedy=remedy)
     return codes
 

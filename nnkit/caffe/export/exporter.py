@@ -141,10 +141,10 @@ def _write_original(original: OriginalLayer, view: GraphView, writer: NetworkWri
 
 def _error(refused: list[Refusal]) -> LayersRefused:
     several = len(refused) > 1
-    lines = refusal_lines(refused if several else [replace(refused[0], remedy="")])
+    listed = refused if several else [replace(refused[0], remedy="")]
     remedy = "" if several else refused[0].remedy
     return LayersRefused(
-        f"the network has layers that Caffe cannot express ({len(refused)}):{lines}",
+        refusal_lines(f"the network has layers that Caffe cannot express ({len(refused)}):", listed),
         refused,
         remedy=remedy or "restructure these layers, or write them as Custom layers that run on the CPU",
     )
