@@ -106,7 +106,7 @@ def prepare(build: Build) -> Prepared:
     accepted = accept(build)
     build, imported = accepted.build, accepted.imported
     restructured, lowered = accepted.restructured, accepted.lowered
-    statistics = stages.make_room(build, lowered, stages.calibrate(build, lowered))
+    statistics = stages.make_room(build, lowered, stages.calibrate(build, lowered, restructured.model))
     statistics = stages.choose_method(build, lowered, statistics)
     statistics = stages.tune_ranges(build, lowered, statistics)
     settled = stages.choose_precision(build, restructured, lowered, statistics)

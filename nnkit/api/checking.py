@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import onnx
 
     from nnkit.importers import ImportResult
+    from nnkit.pipeline import Accepted
     from nnkit.preprocess import Preprocess
     from nnkit.recipe import InputSpec, Recipe
     from nnkit.recipe.settings import Setting
@@ -78,6 +79,7 @@ def check(path: str | Path, settings: Sequence[Setting] = (), targets: Sequence[
     Raises InvalidRecipeError for the recipe's own text, at any point of its sweep; otherwise the one NnkitError that
     was found, or SeveralError, with the exit code that a run has.
     """
+    from nnkit.stages.given_files import needs_ranges
     from nnkit.stages.packaging import signing_key
 
     swept = load_sweep(Path(path), settings, targets)
@@ -91,9 +93,13 @@ def check(path: str | Path, settings: Sequence[Setting] = (), targets: Sequence[
     beyond: list[str] = []
     with findings.gathered():
         for build in builds(recipe, keys, Progress(quiet=True), Switches(emulate=False)):
-            _accept(build, findings)
+            accepted = _accept(build, findings)
             beyond += build.target.beyond_the_chip(build.options)
-            beyond += _drawn(build, inputs, counts)
+            if inputs and not counts and accepted is not None and not needs_ranges(build, accepted.lowered):
+                beyond.append(
+                    f"the recipe names no images: {build.key} is verified on drawn inputs, "
+                    "which show nothing of real data"
+                )
     with findings.gathered():
         signing_key(recipe)
     findings.raise_them(str(path))
@@ -102,17 +108,20 @@ def check(path: str | Path, settings: Sequence[Setting] = (), targets: Sequence[
     return Checked(recipe, keys, calibration, verification, (*dict.fromkeys(beyond), *_notes(counts)))
 
 
-def _accept(build: Build, findings: _Findings) -> None:
+def _accept(build: Build, findings: _Findings) -> Accepted | None:
     """What a run of the build ends with before it calibrates. The code of custom layers is not run by a check."""
     from nnkit.pipeline import accept
     from nnkit.target import check_corrections
 
     custom = build.recipe.model.custom_layers
     try:
-        check_corrections(build.recipe, build.key, build.target) if custom else accept(build)
+        if not custom:
+            return accept(build)
+        check_corrections(build.recipe, build.key, build.target)
     except NnkitError as error:
         findings.refused[build.key] = error
         findings.add(error)
+    return None
 
 
 def _network(recipe: Recipe, findings: _Findings) -> Shapes:
@@ -273,11 +282,6 @@ def _as_many(recipe: Recipe, counts: Mapping[tuple[str, str], list[Path]], findi
                     remedy="one file of each input makes one sample",
                 )
             )
-
-
-def _drawn(build: Build, inputs: Shapes, counts: Mapping[tuple[str, str], list[Path]]) -> Iterator[str]:
-    if inputs and not counts and not build.target.needs_ranges(build.options):
-        yield f"the recipe names no images: {build.key} is verified on drawn inputs, which show nothing of real data"
 
 
 def _notes(counts: Mapping[tuple[str, str], list[Path]]) -> Iterator[str]:

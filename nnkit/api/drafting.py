@@ -120,7 +120,7 @@ def refused(recipe: Path, *, images: bool) -> list[NnkitError]:
 def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | None, shapes: Sequence[str]) -> str:
     read = _read(model)
     inputs = with_shapes(read.inputs, dict(_shape(text) for text in shapes))
-    chosen, others = _targets(targets, recipe_name(model))
+    chosen, others, one_scale = _targets(targets, recipe_name(model), quantised=read.quantised)
     pictures = Pictures() if images is None else pictures_in(images)
     folder = recipe.parent
 
@@ -138,6 +138,7 @@ def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | 
             replace(pictures, calibration=inside(pictures.calibration), held_out=inside(pictures.held_out)),
             FORMAT_OF_SUFFIX[model.suffix.lower()],
             read.detections,
+            one_scale,
         )
     )
 
@@ -146,21 +147,25 @@ _Written = tuple[tuple[str, str, str], ...]
 """Targets: the key of each, its options as a recipe writes them, and a line about it."""
 
 
-def _targets(names: Sequence[str], recipe: str) -> tuple[_Written, _Written]:
-    """The targets that are named, or the first of all; and those that are not, by default. Raises UsageError."""
+def _targets(names: Sequence[str], recipe: str, *, quantised: bool) -> tuple[_Written, _Written, bool]:
+    """The targets that are named, or the first of all; the others, by default; whether one has one input scale.
+
+    quantised: whether the network is, already. Raises UsageError.
+    """
     from nnkit.target import example_options, named_target, with_what_is_required, working_targets
     from nnkit.target.loading import VARIANT
 
     working = working_targets()[0]
     named = [with_what_is_required(named_target(name)) for name in names or list(working)[:1]]
     keys = [each.key for each in named]
+    kept = {name: target.options_for_quantised() if quantised else {} for name, target in working.items()}
     chosen: dict[str, tuple[str, str]] = {}
     for each in named:
         key = f"{each.key}{VARIANT}{each.chip}" if keys.count(each.key) > 1 and each.settings else each.key
         about = each.target.summary
         if each.chip and not each.settings:
             about = f"{about}; on a {each.chip}: nnkit bench out/{recipe}/{key} --on {each.chip}"
-        chosen[key] = (_section(each.settings), about)
+        chosen[key] = (_section({**kept[each.target.name], **each.settings}), about)
     required = {
         name: {key: getattr(example_options(target), key) for key, field in fields.items() if field.is_required()}
         for name, target in working.items()
@@ -168,7 +173,10 @@ def _targets(names: Sequence[str], recipe: str) -> tuple[_Written, _Written]:
     }
     return (
         tuple((key, *written) for key, written in chosen.items()),
-        tuple((name, _section(options), working[name].summary) for name, options in required.items()),
+        tuple(
+            (name, _section({**kept[name], **options}), working[name].summary) for name, options in required.items()
+        ),
+        any(each.target.has_one_input_scale() for each in named),
     )
 
 
@@ -187,11 +195,13 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class _Read:
-    """What a model says of itself. weights: the path of their file, where they have one of their own."""
+    """What a model says of itself. weights: the path of their file, where they have one of their own. quantised:
+    whether values between its layers are."""
 
     inputs: tuple[DraftInput, ...]
     weights: str = ""
     detections: bool = False
+    quantised: bool = False
 
 
 def _read(model: Path) -> _Read:
@@ -246,7 +256,8 @@ def _of_graph(graph: onnx.GraphProto, caffe_weights: str = "") -> _Read:
         )
         for value in given
     )
-    return _Read(inputs, caffe_weights, len(lists_of_detections(graph)) == 1)
+    quantised = any(node.op_type == "QuantizeLinear" for node in graph.node)
+    return _Read(inputs, caffe_weights, len(lists_of_detections(graph)) == 1, quantised)
 
 
 def _sides(value: onnx.ValueInfoProto) -> tuple[int | None, ...]:

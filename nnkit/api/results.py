@@ -168,7 +168,7 @@ class PlannedLayer:
 class Plan:
     """What `run` would build, for one target.
 
-    calibrated: whether formats rest on real images. weight_bytes: what the planner places of weights.
+    calibrated: whether formats are known, by real images or without any. weight_bytes: what the planner places.
     data: what `nnkit plan --json` prints: rewrites, segments, formats, layers, the whole memory plan, estimates.
     """
 

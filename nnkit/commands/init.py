@@ -30,11 +30,11 @@ def init_command(
     print_line(f"{out}: a recipe for {model}")
     if images is None:
         print_line("  it has no calibration images yet: see the comments, or give --images")
-    print_line(as_called(f"  next  nnkit plan {out}    what would be built, without building"))
-    print_line(as_called(f"        nnkit run {out}     the release, in out/"))
     sys.stdout.flush()
     errors = refused(out, images=images is not None)
     if len(errors) == 1:
         raise errors[0]
     if errors:
         raise SeveralError(errors, where=str(out), exit_code=worst(error.exit_code for error in errors))
+    print_line(as_called(f"  next  nnkit plan {out}    what would be built, without building"))
+    print_line(as_called(f"        nnkit run {out}     the release, in out/"))

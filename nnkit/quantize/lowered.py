@@ -22,6 +22,12 @@ class LoweredLayers(Lowered):
 
     layers: FloatProgram
 
+    @property
+    def keeps_formats(self) -> bool:
+        """Whether the file brought the format of every value along."""
+        made = (*self.layers.inputs, *(layer.output for layer in self.layers.ops))
+        return all(name in self.layers.formats for name in made)
+
     @classmethod
     def of(
         cls,

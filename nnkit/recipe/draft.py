@@ -67,7 +67,7 @@ class Draft:
 
     model, weights: as paths in the recipe. images: globs as in the recipe.
     targets: key of each build, its options and one line about its target; others: of the other installed targets, for
-    comments. detections: whether the network gives a list of detections.
+    comments. detections: whether the network gives a list of detections. one_scale: whether a target takes no others.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Draft:
     images: Pictures
     kind: ModelFormat = "onnx"
     detections: bool = False
+    one_scale: bool = False
 
 
 def recipe_text(draft: Draft) -> str:
@@ -135,7 +136,7 @@ def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
     if image and looks_channels_last(each.shape):
         lines += ["      layout: nhwc  # channels last: nnkit takes it as [1, channels, height, width]"]
     if image:
-        lines += _preprocess_lines(each, draft.kind)
+        lines += _preprocess_lines(each, draft.kind, one_scale=draft.one_scale)
     kind = "some dozens, like the real ones" if image else "arrays of this shape, as .npy files"
     glob = _glob(each, draft)
     if glob:
@@ -146,7 +147,7 @@ def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
     return [*lines, comment] if len(lines) > 1 else [f"{lines[0]} {{}}", comment]
 
 
-def _preprocess_lines(each: DraftInput, kind: ModelFormat) -> list[str]:
+def _preprocess_lines(each: DraftInput, kind: ModelFormat, *, one_scale: bool) -> list[str]:
     _, channels, height, width = each.shape
     if looks_channels_last(each.shape):
         _, height, width, channels = each.shape
@@ -175,7 +176,9 @@ def _preprocess_lines(each: DraftInput, kind: ModelFormat) -> list[str]:
         *lines,
         "        # A guess: torchvision's normalisation, as in training it must be: x = (pixel / 255 - mean) / std",
         "        mean: [0.485, 0.456, 0.406]",
-        "        std: [0.229, 0.224, 0.225]",
+        "        std: 0.226  # the chip has one scale for all channels: the mean of torchvision's 0.229, 0.224, 0.225"
+        if one_scale
+        else "        std: [0.229, 0.224, 0.225]",
     ]
 
 

@@ -173,7 +173,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     from nnkit.verify.tasks import output_pairs, task_scorer
 
     program = artifact.deployment.program
-    samples = verification_inputs(build, restructured.model)
+    samples = verification_inputs(build, restructured.model, artifact.deployment.lowered)
     images = samples.images
     drawn = {name: each.words for name, each in samples.draws.items()} if isinstance(samples, DrawnSamples) else {}
     seen = 0 if drawn else seen_by_calibration(build.recipe, restructured.model, images)

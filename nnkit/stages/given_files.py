@@ -14,11 +14,16 @@ if TYPE_CHECKING:
     from nnkit.target import Lowered
 
 
-def verification_inputs(build: Build, model: Model) -> VerificationSamples | DrawnSamples:
-    """What the build is verified on; drawn inputs where the recipe names none and the target's numbers need none."""
+def needs_ranges(build: Build, lowered: Lowered) -> bool:
+    """Whether the build's numbers rest on calibration: not in float, nor where the file brought all formats along."""
+    return build.target.needs_ranges(build.options) and not lowered.keeps_formats
+
+
+def verification_inputs(build: Build, model: Model, lowered: Lowered) -> VerificationSamples | DrawnSamples:
+    """What the build is verified on; drawn inputs where the recipe names none and its numbers need none."""
     from nnkit.inputs import samples_or_drawn, verification_samples
 
-    choose = verification_samples if build.target.needs_ranges(build.options) else samples_or_drawn
+    choose = verification_samples if needs_ranges(build, lowered) else samples_or_drawn
     return choose(build.recipe, model)
 
 
@@ -35,9 +40,9 @@ def check_inputs(build: Build, restructured: Restructured, lowered: Lowered) -> 
     recipe, model, settings = build.recipe, restructured.model, calibration_settings(build)
     if settings.table is not None:
         settings.table.existing_file("the calibration table")
-    elif build.target.needs_ranges(build.options) or has_calibration(recipe, settings, lowered.model):
+    elif needs_ranges(build, lowered) or has_calibration(recipe, settings, lowered.model):
         check_sources(lowered.model, calibration_files(recipe, lowered.model), where=recipe.where("model", "inputs"))
-    samples = verification_inputs(build, model)
+    samples = verification_inputs(build, model, lowered)
     outputs, inputs = ({spec.name: spec.shape[1:] for spec in specs} for specs in (model.outputs, model.inputs))
     task_scorer(recipe, outputs, inputs.values(), samples.images)
     task_judge(build, model)

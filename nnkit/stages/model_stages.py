@@ -11,6 +11,7 @@ from nnkit.graph import Model
 from nnkit.recipe import Calibration, Recipe
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached, object_codec
+from nnkit.stages.given_files import needs_ranges
 from nnkit.stages.types import Build, Imported, Restructured, returned
 from nnkit.target import Lowered, check_target_rules
 
@@ -207,10 +208,11 @@ def calibration_settings(build: Build) -> Calibration:
     return settings.model_copy(update={"method": method})
 
 
-def calibrate(build: Build, lowered: Lowered) -> CalibrationStats:
+def calibrate(build: Build, lowered: Lowered, verified: Model | None = None) -> CalibrationStats:
     """Observe the recipe's images in the network as the target runs it, or read the pinned table.
 
-    Where the target's numbers do not rest on ranges, the inputs of verification stand in for missing images.
+    Where the build's numbers do not rest on ranges, the inputs of verification stand in for missing images.
+    verified: the network that verification draws inputs for, where that is not the lowered one.
     """
     import onnxruntime
     import PIL
@@ -230,8 +232,8 @@ def calibrate(build: Build, lowered: Lowered) -> CalibrationStats:
         with build.progress.stage("calibrate") as step:
             step.detail = "pinned table"
             return read_table(settings.table.existing_file("the calibration table"), model)
-    if not build.target.needs_ranges(build.options) and not has_calibration(build.recipe, settings, model):
-        return _observe_verification(build, model)
+    if not has_calibration(build.recipe, settings, model) and not needs_ranges(build, lowered):
+        return _observe_verification(build, model, verified or model)
     files = calibration_files(build.recipe, model)
     preprocess = preprocess_by_input(build.recipe, model)
     base = build.recipe.model.path.folder
@@ -280,21 +282,21 @@ def calibrate(build: Build, lowered: Lowered) -> CalibrationStats:
     return cached(build, call, codec, compute)
 
 
-def _observe_verification(build: Build, model: Model) -> CalibrationStats:
+def _observe_verification(build: Build, model: Model, verified: Model) -> CalibrationStats:
     """What the network computes on the first inputs that it is verified on, drawn ones where there are no images."""
     from nnkit.calibrate import calibrate as observe
     from nnkit.drawn_inputs import COUNT
     from nnkit.inputs import samples_or_drawn
 
     with build.progress.stage("calibrate") as step:
-        samples = samples_or_drawn(build.recipe, model)[:COUNT]
+        samples = samples_or_drawn(build.recipe, verified)[:COUNT]
         arrays = {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs}
         step.detail = f"not needed; {len(samples)} inputs of verification say how large values are"
         return replace(observe(model, arrays, {}), images=0)
 
 
 def calibrate_if_possible(build: Build, lowered: Lowered) -> tuple[CalibrationStats, bool]:
-    """For the dry run: real statistics where the recipe has images, else unit ranges (formats then unknown)."""
+    """For the dry run: real statistics where the recipe has images, else unit ranges; whether formats are known."""
     from nnkit.inputs import has_calibration
 
     if has_calibration(build.recipe, calibration_settings(build), lowered.model):
@@ -303,7 +305,7 @@ def calibrate_if_possible(build: Build, lowered: Lowered) -> tuple[CalibrationSt
     proto = lowered.model.proto()
     values = [i.name for i in proto.graph.input] + [name for node in proto.graph.node for name in node.output]
     stats = CalibrationStats(dict.fromkeys(values, unit), "none", 0, lowered.model.digest)
-    return stats, False
+    return stats, not needs_ranges(build, lowered)
 
 
 def _encode_stats(stats: CalibrationStats) -> dict[str, bytes]:

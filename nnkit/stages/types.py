@@ -123,7 +123,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a dry run finds. calibrated: whether formats rest on real images."""
+    """What a dry run finds. calibrated: whether formats are known, by real images or without any."""
 
     imported: Imported
     restructured: Restructured

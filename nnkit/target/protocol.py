@@ -207,6 +207,14 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         """Rewrite rules that run after the recipe's, because the hardware needs them."""
         return ()
 
+    def options_for_quantised(self) -> Mapping[str, str]:
+        """What a recipe sets so that a network which is quantised already keeps its integers; empty: nothing."""
+        return {}
+
+    def has_one_input_scale(self) -> bool:
+        """Whether the hardware scales all channels of a picture by one factor, and refuses others."""
+        return False
+
     def wider_options(self, options: OptionsT) -> Mapping[str, OptionsT]:
         """Options that may take a network which `options` refuse, by what a recipe writes for them, mildest first.
 

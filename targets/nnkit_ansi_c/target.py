@@ -84,6 +84,10 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         """The normal form of the quantiser, where values are integers; in float what has no C of its own."""
         return _FLOAT_FORM if options.precision == "float32" else INTEGER_FORM
 
+    def options_for_quantised(self) -> Mapping[str, str]:
+        """Integers: float32 has no steps."""
+        return {"precision": "int8"}
+
     def wider_options(self, options: AnsiCOptions) -> Mapping[str, AnsiCOptions]:
         """Float, which has C for more operators; or integers, for a network that is quantised already."""
         other = "int8" if options.precision == "float32" else "float32"

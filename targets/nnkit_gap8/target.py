@@ -54,6 +54,10 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         """Fully connected layers have no kernel of their own, and formats are chosen per fused layer."""
         return INTEGER_FORM
 
+    def options_for_quantised(self) -> Mapping[str, str]:
+        """Steps of any size: those of the other scheme are powers of two."""
+        return {"scheme": "affine"}
+
     def lower(self, model: Model, log: RewriteLog, options: Gap8Options) -> LoweredLayers:
         """`_cpu` layers run on the controller.
 

@@ -111,6 +111,10 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
             "remove_identity",
         )
 
+    def has_one_input_scale(self) -> bool:
+        """The cfg has one `data_scale`."""
+        return True
+
     def wider_options(self, options: NnieOptions) -> Mapping[str, NnieOptions]:
         """More on the CPU: layers beyond the limits, layers between two segments of the CPU, or both."""
         layers = {"outside_limits": "custom"} if options.outside_limits == "refuse" else {}

@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from nnkit_command import run_nnkit
+from onnx import TensorProto, helper, numpy_helper
 from small_project import write_project
+
+from tests.end_to_end.networks import Net
 
 
 @pytest.fixture
@@ -57,3 +61,78 @@ def test_a_network_alone_is_planned_and_checked_for_a_chip(folder: Path) -> None
     given = ("--target", "hi3516dv300", "--images", "images")
     assert run_nnkit("check", "net.onnx", *given, cwd=folder).returncode == 0
     assert [path.name for path in folder.iterdir() if path.suffix == ".yaml"] == []
+
+
+def _quantised(path: Path, last: list[onnx.NodeProto]) -> None:
+    """x [1, 12] -> Gemm in int8 -> `last`, from `p` to `y` [1, 5]: as quantisers write it."""
+    rng = np.random.default_rng(5)
+    constants = {
+        "s": np.float32(0.02),
+        "z": np.int8(0),
+        "ws": np.float32(0.004),
+        "w": rng.integers(-127, 128, (5, 12)).astype(np.int8),
+        "ys": np.float32(0.03),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="q"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["xd"], name="d"),
+        helper.make_node("DequantizeLinear", ["w", "ws", "z"], ["wd"], name="dw"),
+        helper.make_node("Gemm", ["xd", "wd"], ["p"], name="fc", transB=1),
+        *last,
+    ]
+    read = {name for node in nodes for name in node.input}
+    graph = helper.make_graph(
+        nodes,
+        "quantised",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 12])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items() if name in read],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def test_what_is_quantised_already_needs_no_pictures_and_init_keeps_its_integers(tmp_path: Path) -> None:
+    stored = [
+        helper.make_node("QuantizeLinear", ["p", "ys", "z"], ["yq"], name="yq"),
+        helper.make_node("DequantizeLinear", ["yq", "ys", "z"], ["y"], name="yd"),
+    ]
+    _quantised(tmp_path / "net.onnx", stored)
+    begun = run_nnkit("init", "net.onnx", "-t", "ansi_c", "-t", "gap8", cwd=tmp_path)
+    assert begun.returncode == 0, begun.stderr
+    for written in ("  ansi_c: {precision: int8}", "  gap8: {scheme: affine}"):
+        assert written in (tmp_path / "recipe.yaml").read_text()
+    planned = run_nnkit("plan", "recipe.yaml", "-t", "ansi_c", cwd=tmp_path)
+    assert "s8 affine 0.03" in planned.stdout  # the scale of its file
+    done = run_nnkit("run", "recipe.yaml", "-t", "ansi_c", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert ("on 16 drawn inputs" in done.stdout, "unseen" in done.stdout) == (True, False)
+    build = tmp_path / "out/net/ansi_c"
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # fused, it saturates sums
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", options, providers=["CPUExecutionProvider"])
+    given = np.load(build / "verify/0_x_float.npy")
+    (kept,) = (np.load(path) for path in (build / "verify").glob("0_*.npy") if not path.name.startswith("0_x"))
+    expected = session.run(["y"], {"x": given.reshape(1, 12)})[0]
+    np.testing.assert_array_equal(kept.ravel(), np.rint(expected.ravel() / np.float32(0.03)))
+
+
+def test_a_quantised_network_with_a_float_tail_needs_pictures(tmp_path: Path) -> None:
+    _quantised(tmp_path / "net.onnx", [helper.make_node("Sigmoid", ["p"], ["y"], name="tail")])
+    done = run_nnkit("check", "net.onnx", "-t", "ansi_c", cwd=tmp_path)
+    assert (done.returncode, "no calibration images for input 'x'" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_recipe_that_is_refused_is_not_called_the_next_step(tmp_path: Path) -> None:
+    net = Net((1, 1, 8, 8))
+    net.save(tmp_path / "net.onnx", net.node("Mod", [net.conv("x", 4), net.conv("x", 4)], 4, fmod=1))
+    done = run_nnkit("init", "net.onnx", "-t", "gap8", cwd=tmp_path)
+    assert (done.returncode, "  next " in done.stdout) == (3, False), done.stdout
+
+
+def test_a_first_recipe_has_one_scale_for_all_channels_where_the_chip_has(folder: Path) -> None:
+    net = Net((1, 3, 8, 8))
+    net.save(folder / "colour.onnx", net.conv("x", 4))
+    for target, std in (("hi3516dv300", "0.226"), ("onnx_qdq", "[0.229, 0.224, 0.225]")):
+        out = f"{target}.yaml"
+        begun = run_nnkit("init", "colour.onnx", "-t", target, "--images", "images", "-o", out, cwd=folder)
+        assert (begun.returncode, f"std: {std}" in (folder / out).read_text()) == (0, True), begun.stderr
