@@ -36,6 +36,11 @@ def visible_lines(text: str) -> Visible:
     return text if isinstance(text, Visible) else Visible("\n".join(visible(line) for line in text.split("\n")))
 
 
+def joined(*parts: str) -> Visible:
+    """Parts of one text, each made visible by itself: lines of those that are stay lines, which `f"{}"` forgets."""
+    return Visible("".join(map(visible, parts)))
+
+
 def with_lines(text: str, lines: Iterable[str], *, indent: str = "  ") -> Visible:
     """A reason or a remedy of ours with indented lines below it, each made visible by itself."""
     return Visible(f"\n{indent}".join((visible(text), *map(visible_item, lines))))

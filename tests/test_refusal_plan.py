@@ -78,6 +78,7 @@ def test_the_end_that_is_proposed_is_taken(target: str, tmp_path: Path) -> None:
     listed = error.remedy.partition(":\n    ")[0].rpartition("; ")[2]
     assert listed == ("tried, and each of these does" if takers else "or less than the file gives")
     assert cut == error.remedy.split("\n")[-1], "what keeps all outputs comes first"
+    assert "\\n" not in str(error), "each list has lines of its own"
     recipe.write_text(recipe.read_text() + _proposed(error, "restructure") + "\n")
     done = CliRunner().invoke(app, ["plan", str(recipe)])
     assert done.exit_code == 0, done.output

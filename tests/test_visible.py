@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nnkit.errors import BuildsFailedError, ExitCode, NnkitError, SeveralError, UserFileError
 from nnkit.external_tool import ToolRun
-from nnkit.visible import visible, visible_json, visible_lines, with_lines
+from nnkit.visible import joined, visible, visible_json, visible_lines, with_lines
 
 EVIL = (
     "\x1b[31mred\x07\r\x9b2J\u202eback\u2066\u2028line\nerror: forged\n  error: forged\n  fix: run evil\x7f\t\ud800"
@@ -82,3 +82,10 @@ def test_json_stays_the_same_data(text: str) -> None:
 def test_letters_of_all_people_stay(text: str) -> None:
     assert visible(text) == text
     assert visible_json(f'"{text}"') == f'"{text}"'
+
+
+def test_what_is_joined_to_a_text_of_several_lines_leaves_its_lines() -> None:
+    text = with_lines("first:", ["a\nb", "c"])
+    shown = joined(text, "; then\nmore:")
+    assert shown == "first:\n  a\\nb\n  c; then\\nmore:"
+    assert UserFileError("r", remedy=with_lines(shown, ["d"])).remedy.split("\n")[-1] == "  d"

@@ -16,6 +16,7 @@ from nnkit.calibrate.recorder import Recorder
 from nnkit.calibrate.stats import SkippedImage
 from nnkit.errors import ModelError
 from nnkit.executors import usable_cores
+from nnkit.visible import joined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,7 +127,7 @@ class Pass:
             try:
                 self._recorder.record(values_of(sample.inputs))
             except ModelError as error:
-                reason = f"{error.reason}, for {sample.name}"
+                reason = joined(error.reason, f", for {sample.name}")
                 raise ModelError(reason, where=error.where, remedy=error.remedy) from error
             with self._lock:
                 self.images += 1

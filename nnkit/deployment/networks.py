@@ -11,7 +11,7 @@ from nnkit.recipe.deployment import DeploymentRecipe
 from nnkit.recipe.sections import TargetOptionsBase
 from nnkit.rewrite import known_names
 from nnkit.target import Deployer, option_models, plugin_name
-from nnkit.visible import Visible, visible
+from nnkit.visible import joined
 
 
 def network_recipes(recipe: DeploymentRecipe, deployer: Deployer) -> dict[str, tuple[Recipe, str]]:
@@ -84,10 +84,13 @@ def within_what_is_left(name: str) -> Iterator[None]:
         yield
     except DoesNotFitError as error:
         raise DoesNotFitError(
-            Visible(f"in the network '{visible(name)}': {error.reason}"),
+            joined(f"in the network '{name}': ", error.reason),
             where=error.where,
-            remedy=f"{error.remedy}; sizes are of what is left to one network: what lives between them comes on top "
-            "in the deployment's `memory`",
+            remedy=joined(
+                error.remedy,
+                "; sizes are of what is left to one network: what lives between them comes on top in the "
+                "deployment's `memory`",
+            ),
         ) from error
 
 

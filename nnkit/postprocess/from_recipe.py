@@ -26,6 +26,7 @@ from nnkit.postprocess.boxes import ONE
 from nnkit.postprocess.scores import check_rows
 from nnkit.postprocess.yolo import BOX_VALUES
 from nnkit.program import Fixed, Program, Tensor
+from nnkit.visible import joined
 
 if TYPE_CHECKING:
     from nnkit.recipe import Recipe
@@ -296,4 +297,4 @@ def _placed(place: str) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        raise RecipeError(f"{error.where}: {error.reason}", where=place, remedy=error.remedy) from error
+        raise RecipeError(joined(error.where, ": ", error.reason), where=place, remedy=error.remedy) from error

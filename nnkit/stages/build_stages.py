@@ -21,6 +21,7 @@ from nnkit.stages.task import task_judge
 from nnkit.stages.types import Artifact, Build, Restructured, Settled, Verdict, returned
 from nnkit.target import Deployment, Lowered, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
+from nnkit.visible import joined
 
 _STRESS_INPUTS = 2  # full-range inputs beside the real ones, so that saturation and extremes are compared too
 
@@ -124,7 +125,7 @@ def plan(build: Build, settled: Settled, program: Program) -> MemoryPlan:
             check_claims(program, made)
         except InternalError as error:
             raise ToolError(
-                f"the target {build.key!r} made a memory plan that cannot be: {error.where}: {error.reason}",
+                joined(f"the target {build.key!r} made a memory plan that cannot be: {error.where}: ", error.reason),
                 where=build.recipe.name,
                 remedy="this is a mistake of the target's plugin: report it to who provides it",
             ) from error

@@ -20,7 +20,7 @@ from nnkit.rewrite import RewriteLog
 from nnkit.stages.model_stages import written_steps
 from nnkit.stages.types import Build, Restructured
 from nnkit.target import Lowered
-from nnkit.visible import with_lines
+from nnkit.visible import joined, with_lines
 
 _KEPT = 0.5  # of the layers: what an end of the network before the refused ones has to leave
 _NAMES = 12  # layers that one line names
@@ -43,7 +43,7 @@ def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructur
         ("or less than the file gives", [each.line for each in proposals if each.loses]),
     ):
         if lines:
-            remedy = with_lines(f"{remedy}; {words}:", lines, indent="    ")
+            remedy = with_lines(joined(remedy, f"; {words}:"), lines, indent="    ")
     return LayersNotTakenError(error.reason, error.layers, remedy=remedy) if proposals else error
 
 

@@ -79,13 +79,15 @@ def refusing_error(violations: Sequence[Violation], layers: Sequence[Layer]) -> 
         )
     which = "these layers" if movable == count else "what exceeds a limit of a layer"
     heads = _heads(violations, layers)
-    cut = f"; or end the network before them, at the end of restructure: strip_var: {{layers: [{', '.join(heads)}], "
+    cut = (
+        "; or, with less than the file gives, end the network before them, at the end of restructure: strip_var: "
+        f"{{layers: [{', '.join(heads)}], then: cut}}"
+    )
     return violations_error(
         violations,
         title,
         f"change the network as said, or let the CPU run {which}: tag them `cpu`, name them in the option `custom`, "
-        "or set `outside_limits: custom` (docs/nnie_limits.md has all limits)"
-        + (f"{cut}then: cut}}" if heads else ""),
+        "or set `outside_limits: custom` (docs/nnie_limits.md has all limits)" + (cut if heads else ""),
     )
 
 
