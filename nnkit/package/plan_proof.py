@@ -63,7 +63,9 @@ def check_use(evidence: Evidence) -> None:
     report, plan = evidence.report, evidence.plan
     for name in sorted(set(report["memory"]) | set(plan["regions"])):
         said, planned = (
-            {key: side[name].get(key) for key in _USE} if name in side else None
+            {key: side[name].get(key) for key in _USE} | {"limited": side[name].get("limited", True)}
+            if name in side
+            else None
             for side in (report["memory"], plan["regions"])
         )
         hold_equal(evidence.file(REPORT), said, evidence.file(PLAN), planned, at=f"memory.{name}")

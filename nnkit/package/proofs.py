@@ -2,6 +2,7 @@
 
 - All that it says twice: manifest, provenance and bill of materials against recipe and report (`agreement.py`), files
   against the SHA-256 that the report has of them, the table of layers against report and plan (`layer_rows.py`).
+- Figures that bound or repeat each other (`figures.py`).
 - The memory plan (`plan_proof.py`), the verdict (`verdicts.py`) and the accumulators (`accumulator_proof.py`).
 
 A deployment's package has one memory plan and one table of layers, and all of this of each of its networks too.
@@ -20,6 +21,7 @@ from nnkit.package.agreement import check_derived, check_files, check_recipe
 from nnkit.package.archive import VerifyResult
 from nnkit.package.contradiction import ContradictionError
 from nnkit.package.evidence import PLAN, REPORT, Evidence, UnreadableError, read_evidence
+from nnkit.package.figures import check_figures
 from nnkit.package.layer_rows import check_joint_layers, check_layers
 from nnkit.package.manifest import FORMAT, MANIFEST_NAME, FileRecord
 from nnkit.package.plan_proof import check_joint_plan, check_plan, check_use
@@ -87,6 +89,7 @@ def check_evidence(evidence: Evidence, files: Mapping[str, FileRecord]) -> tuple
         buffers, overlaps = check_plan(evidence.plan)
         for each in (*networks, evidence):
             check_use(each)
+            check_figures(each)
         bounded = 0
         for each in networks or (evidence,):
             check_layers(each)

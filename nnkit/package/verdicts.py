@@ -127,8 +127,10 @@ def _check_measured(gate: Mapping[str, Any], verify: Mapping[str, Any], file: st
 
 
 def _check_gate(gate: Mapping[str, Any], file: str) -> None:
+    if isinstance(gate["measured"], bool):
+        raise ContradictionError(file, f"the gate {gate['name']} measured {gate['measured']!a}, which is no number")
     # what is null in a report was infinite where it passed
     value, limit = math.inf if gate["measured"] is None else float(gate["measured"]), float(gate["limit"])
     margin = value - limit if gate["name"] not in _FROM_ABOVE else limit - value
-    if not (margin >= 0 or math.isclose(value, limit, rel_tol=_ROUNDING)) or not gate["passed"]:
+    if not (margin >= 0 or math.isclose(value, limit, rel_tol=_ROUNDING)) or gate["passed"] is not True:
         raise ContradictionError(file, f"the gate {gate['name']} demands {limit:g}, {value:g} was measured")

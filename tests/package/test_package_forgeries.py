@@ -147,6 +147,24 @@ def state_twice(forger: Forger) -> None:
     forger.replace("report.json", '  "status": "ok",', '  "status": "mismatch",\n  "status": "ok",')
 
 
+def bound(forger: Forger, region: str, **said: Any) -> None:
+    """In plan, report and manifest alike."""
+    forger.edit("plan.json", lambda it: it["regions"][region].update(said)).renew_report()
+    report(lambda it: it["memory"][region].update(said))(forger)
+
+
+def state(figure: str, value: float, it: Any) -> None:
+    """Of all outputs together, and as the measure of the gate."""
+    it["verify"]["float_vs_program"][figure] = value
+    next(gate for gate in it["verify"]["gates"] if gate["name"] == figure)["measured"] = value
+
+
+def no_artifact(forger: Forger) -> None:
+    for name in [name for name in forger.files if name.startswith("artifact/")]:
+        del forger.files[name]
+    forger.renew_report()
+
+
 FORGERIES: dict[str, tuple[Callable[[Forger], object], str, str]] = {
     "the report says mismatch, the manifest ok": (
         lambda it: it.edit("report.json", lambda r: r.update(status="mismatch")),
@@ -276,6 +294,92 @@ FORGERIES: dict[str, tuple[Callable[[Forger], object], str, str]] = {
         "plan.json",
         "the bytes of 'flatten21_out' is 48 here, and 50 in report",
     ),
+    "a region takes less than it must": (
+        lambda it: bound(it, "l2", lower_bound_bytes=1 << 18),
+        "report.json",
+        "l2 cannot take less than 262144 bytes, and takes",
+    ),
+    "a region without its limit": (
+        report(lambda it: it["memory"]["l2"].update(limited=False)),
+        "report.json",
+        r"memory\.l2\.limited is False here, and True in plan",
+    ),
+    "a contract that is none": (
+        report(lambda it: it["verify"]["program_vs_artifact"][0].update(contract="certified")),
+        "report.json",
+        "host kept the contract 'certified'",
+    ),
+    "differences that are no number": (
+        report(lambda it: it["verify"]["program_vs_artifact"][0].update(mismatches=False)),
+        "report.json",
+        "mismatches of host are no counts",
+    ),
+    "exact, and different": (
+        report(lambda it: it["verify"]["program_vs_artifact"][0].update(max_difference=0.5)),
+        "report.json",
+        r"host is said to be exact, and differs by 0\.5",
+    ),
+    "a cosine that none can be, and its gate": (
+        report(lambda it: state("cosine", 7.0, it)),
+        "report.json",
+        r"cosine of 'all outputs' is 7\.0, which none can be",
+    ),
+    "a ratio beyond that of every output, and its gate": (
+        report(lambda it: state("sqnr_db", 200.0, it)),
+        "report.json",
+        r"sqnr_db of all outputs is 200\.0",
+    ),
+    "the largest error of all outputs": (
+        report(lambda it: state("max_abs", 0.0, it)),
+        "report.json",
+        r"max_abs of all outputs is 0\.0",
+    ),
+    "an input worse than the worst": (
+        report(lambda it: it["verify"]["worst"][0].update(max_abs=99.0)),
+        "report.json",
+        r"max_abs of .* is 99\.0, of all",
+    ),
+    "figures of an output that there is not": (
+        report(lambda it: it["verify"]["float_vs_program"].update(by_output={})),
+        "report.json",
+        r"by_output\[0\] is missing here",
+    ),
+    "more seen by calibration than there are": (
+        report(lambda it: it["verify"]["float_vs_program"].update(seen_by_calibration=99)),
+        "report.json",
+        "calibration has seen 99 of",
+    ),
+    "a gate that passed in words": (
+        report(lambda it: it["verify"]["gates"][0].update(passed="no")),
+        "report.json",
+        "the gate cosine demands",
+    ),
+    "an input that is not listed": (
+        report(lambda it: it.update(inputs=[])),
+        "report.json",
+        "which nothing before it writes",
+    ),
+    "bits of an input": (
+        report(lambda it: it["inputs"][0].update(bits=4)),
+        "report.json",
+        r"bits is 4 here, and \d+ in its format",
+    ),
+    "a format between two layers": (
+        report(lambda it: it["layers"][1]["formats"].update(input0="s8.3")),
+        "report.json",
+        r"the format of .* is 's8\.3' here",
+    ),
+    "where a layer runs": (
+        report(lambda it: [each.update(placement="moon") for each in it["segments"]]),
+        "report.json",
+        "is placed on .*, and on 'moon' in segments",
+    ),
+    "how often a rule fired": (
+        report(lambda it: it["rewrites"][0].update(fired=9)),
+        "report.json",
+        "fired is 9 here",
+    ),
+    "no file of the artifact": (no_artifact, "report.json", "names no file of the artifact"),
     "the status stands twice": (state_twice, "report.json", "the key 'status' stands twice"),
 }
 
