@@ -70,6 +70,7 @@ def test_the_end_that_is_proposed_is_taken(target: str, tmp_path: Path) -> None:
     recipe = _recipe(tmp_path, [LRN, HARDMAX], target)
     error = _refused(recipe)
     assert "e1" in error.layers
+    assert "\\n" not in error.remedy, "its lines are lines"
     takers = [line.strip() for line in error.remedy.split("\n") if "take the network as it is" in line]
     assert len(takers) <= 1
     assert all("onnx_qdq: take" in line for line in takers), "it alone has the operator, in float"

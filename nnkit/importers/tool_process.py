@@ -19,6 +19,7 @@ from nnkit.external_tool import SLOW, run_tool
 from nnkit.importers.value_memory import allowed_bytes
 from nnkit.owned_folder import temporary_folder
 from nnkit.trust import VALUES_VARIABLE
+from nnkit.visible import Visible, visible
 
 if TYPE_CHECKING:
     import onnx
@@ -142,10 +143,10 @@ def _run(folder: Path, steps: list[str], sizes: Mapping[str, int], where: str, l
 
 
 def refusal(refused: Mapping[str, str], notes: Sequence[str]) -> ModelError:
-    """What a step refused (`reason`, `where`, `remedy`); with why the model was not simplified, where it was not, as
-    that may be the cause: shapes that are computed are known only then."""
+    """What a step refused: `reason` (lines made visible), `where`, `remedy`; with why the model was not simplified,
+    where it was not, as that may be the cause: shapes that are computed are known only then."""
     without = next((note for note in notes if note.startswith(_NOT_SIMPLIFIED)), "")
-    reason = f"{refused['reason']}; {without}" if without else refused["reason"]
+    reason = Visible(f"{refused['reason']}; {visible(without)}" if without else refused["reason"])
     slow = without.startswith(f"{_NOT_SIMPLIFIED}{_SLOW}")
     return ModelError(reason, where=refused["where"], remedy=SLOW if slow else refused["remedy"])
 

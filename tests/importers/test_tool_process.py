@@ -13,6 +13,7 @@ from nnkit.errors import ModelError
 from nnkit.external_tool import run_tool
 from nnkit.importers import ImportOptions, ToolLimits, import_onnx
 from nnkit.importers.tool_process import refusal
+from nnkit.visible import with_lines
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +110,13 @@ def test_what_is_refused_for_lack_of_simplification_says_so(make_model: Any, sav
     ) as caught:
         import_onnx(path)
     assert "model.simplify" in caught.value.remedy
+
+
+def test_lines_of_a_refusal_stay_lines_across_the_process() -> None:
+    error = ModelError(with_lines("2 layers:", ["a: no", "b\n: no"]))
+    told = refusal({"reason": str(error.reason), "where": "", "remedy": ""}, ["not simplified: x\ny"])
+    assert str(told).split("\n")[:2] == ["2 layers:", "  a: no"]
+    assert len(str(told).split("\n")) == 3
 
 
 def test_what_is_refused_as_simplifying_took_too_long_is_told_as_slow() -> None:
