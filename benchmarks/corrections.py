@@ -46,8 +46,8 @@ CALIBRATED, VERIFIED = 32, 16
 TARGETS: Mapping[str, str] = MappingProxyType(
     {
         "nnie": "{chip: hi3516cv500, outside_limits: custom}",
-        "gap8": "{precision: int8, accumulate: wide, memory: {l2: 64MiB, l3: 512MiB}}",
-        "gap8@affine": "{scheme: affine, precision: int8, memory: {l2: 64MiB, l3: 512MiB}}",
+        "gap8": "{precision: int8, accumulate: wide, memory: {l2: 64MiB, larger_chip: true, l3: 512MiB}}",
+        "gap8@affine": "{scheme: affine, precision: int8, memory: {l2: 64MiB, larger_chip: true, l3: 512MiB}}",
     }
 )
 """Options by target. Memory is ample: the programs are simulated and not placed."""

@@ -42,7 +42,7 @@ def rows_of(workshop: Workshop, network: Network, budgets: list[str], *, cluster
         options = f"accumulate: running, formats: {network.published_formats}"
     if cluster:
         options += ", cluster: {cores: 8, l1: 48KiB}"
-    whole = workshop.program(network, f"{options}, stripes: never, memory: {{l2: 4MiB}}")
+    whole = workshop.program(network, f"{options}, stripes: never, memory: {{l2: 4MiB, larger_chip: true}}")
     inputs, published = _inputs(network, whole.program, whole.inputs)
     expected = simulate(whole.program, inputs)
     total = sum(macs(op, whole.program) for op in whole.program.ops)

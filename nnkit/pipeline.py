@@ -117,7 +117,7 @@ def prepare(build: Build) -> Prepared:
 def finish(prepared: Prepared, folder: Path) -> Finished:
     """Placed, written into a folder, verified and reported."""
     build, settled, program = prepared.build, prepared.settled, prepared.program
-    plan = stages.plan(build, settled, program)
+    plan = stages.plan(build, settled, prepared.statistics, program)
     artifact = stages.emit(build, settled, prepared.statistics, program, plan, folder)
     verdict = stages.verify(build, prepared.restructured, artifact)
     outcome = stages.Outcome(prepared.imported, prepared.restructured, settled, artifact, verdict)
@@ -138,4 +138,6 @@ def preview(build: Build) -> Preview:
     if calibrated:
         settled = stages.choose_precision(build, restructured, lowered, statistics)
     program = stages.quantize(build, settled, statistics)
-    return Preview(imported, restructured, settled, program, stages.plan(build, settled, program), calibrated)
+    return Preview(
+        imported, restructured, settled, program, stages.plan(build, settled, statistics, program), calibrated
+    )

@@ -16,7 +16,7 @@ SENSELESS = {
     "searched before it is lowered": "stages.choose_precision(build, restructured, restructured, statistics)",
     "searched before it is calibrated": "stages.choose_precision(build, restructured, lowered, restructured)",
     "quantised before its precision is settled": "stages.quantize(build, lowered, statistics)",
-    "planned before it is quantised": "stages.plan(build, settled, settled)",
+    "planned before it is quantised": "stages.plan(build, settled, statistics, settled)",
     "emitted before it is planned": "stages.emit(build, settled, statistics, program, program, folder)",
     "verified before it is emitted": "stages.verify(build, restructured, program)",
     "reported before it is verified": "stages.Outcome(imported, restructured, settled, artifact, artifact)",
@@ -34,7 +34,7 @@ def run(build: stages.Build, folder: Path) -> None:
     statistics = stages.choose_method(build, lowered, stages.calibrate(build, lowered))
     settled = stages.choose_precision(build, restructured, lowered, statistics)
     program = stages.quantize(build, settled, statistics)
-    plan = stages.plan(build, settled, program)
+    plan = stages.plan(build, settled, statistics, program)
     artifact = stages.emit(build, settled, statistics, program, plan, folder)
     verdict = stages.verify(build, restructured, artifact)
     stages.report(build, stages.Outcome(imported, restructured, settled, artifact, verdict))

@@ -22,7 +22,7 @@ from nnkit.stages import Build, Settled
 
 TARGETS: Mapping[str, str] = MappingProxyType(
     {
-        "gap8": "{precision: int16, memory: {l2: 64MiB, l3: 512MiB}}",
+        "gap8": "{precision: int16, memory: {l2: 64MiB, larger_chip: true, l3: 512MiB}}",
         "nnie": "{chip: hi3516cv500, outside_limits: custom, join_segments: any}",
         "tpu": "{chip: bm1684x, layer_group: quick}",
         "onnx_qdq": "{}",

@@ -86,7 +86,9 @@ def deployment_build(
     builds = {}
     for name, (own, key) in networks.items():
         check_required(own)
-        builds[name] = Build(own, key, target, own.targets[key], store, progress, emulate, executor, trusted=trust)
+        builds[name] = Build(
+            own, key, target, own.targets[key], store, progress, emulate, executor, trust, alone=False
+        )
     return DeploymentBuild(recipe, target, deployer, builds, progress, emulate)
 
 
@@ -123,6 +125,7 @@ def run_deployment(build: DeploymentBuild, out: Path) -> DeploymentOutcome:
             _page(each.build, folder)
         build.progress.line(f"{build.recipe.name}: all together")
         deployed = _joined(build, prepared, {name: each.plan for name, each in finished.items()}, stages)
+        build.deployer.check_room(deployed, build.options, lambda options: _planned_with(build, options))
         artifact = staged.folder / "artifact"
         artifact.mkdir()
         with build.progress.stage("emit") as step:
@@ -142,6 +145,25 @@ def plan_deployment(build: DeploymentBuild) -> DeploymentPlan:
 
     Without calibration images of a network formats are not known, and the plan is that of the widest.
     """
+    plan = _dry_run(build)
+    build.deployer.check_room(plan.deployed, build.options, lambda options: _planned_with(build, options))
+    return plan
+
+
+def _planned_with(build: DeploymentBuild, options: Any) -> Deployed:
+    """As `plan_deployment` finds with other options that all share, silently. Raises DoesNotFitError."""
+    shared = {name: getattr(options, name) for name in build.deployer.shared}
+    recipe = build.recipe.model_copy(update={"targets": {build.key: options}})
+    quiet = Progress(quiet=True, stream=None)
+    networks = {
+        name: replace(_within(network, name, network.options.model_copy(update=shared)), progress=quiet)
+        for name, network in build.networks.items()
+    }
+    return _dry_run(replace(build, recipe=recipe, networks=networks, progress=quiet)).deployed
+
+
+def _dry_run(build: DeploymentBuild) -> DeploymentPlan:
+    """As `plan_deployment`, without what the plan does not place."""
     previews = {name: preview(network) for name, network in build.networks.items()}
     parts = tuple(_part(build.networks[name], name, each.program) for name, each in previews.items())
     stages = _stages_of(build, {name: each.program for name, each in previews.items()})

@@ -19,6 +19,9 @@ def network_recipes(recipe: DeploymentRecipe, deployer: Deployer) -> dict[str, t
 
     Raises InvalidRecipeError of a network's recipe, RecipeError where it is not for the deployment's target.
     """
+    whole = deployer.refusal(recipe.targets[recipe.key])
+    if whole is not None:
+        raise RecipeError(whole, where=recipe.where("targets", recipe.key), remedy="remove that line")
     shared = {name: getattr(recipe.targets[recipe.key], name) for name in deployer.shared}
     recipes = {}
     for name, network in recipe.deployment.networks.items():

@@ -15,6 +15,7 @@ from nnkit.errors import InternalError, ToolError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
 from nnkit.recipe import Calibration
+from nnkit.report.progress import Progress
 from nnkit.samples import Sample
 from nnkit.stages.given_files import verification_inputs
 from nnkit.stages.task import task_judge
@@ -112,10 +113,10 @@ def _calibration_samples(
     return samples
 
 
-def plan(build: Build, settled: Settled, program: Program) -> MemoryPlan:
+def plan(build: Build, settled: Settled, statistics: CalibrationStats, program: Program) -> MemoryPlan:
     """Place every buffer. What the plan claims is held to it; that nothing live is overwritten, the target proves.
 
-    Raises DoesNotFitError, and ToolError for a plan that contradicts itself.
+    Raises DoesNotFitError, for what the plan does not place too, and ToolError for a plan that contradicts itself.
     """
     from nnkit.memory.claims import check_claims
 
@@ -129,6 +130,14 @@ def plan(build: Build, settled: Settled, program: Program) -> MemoryPlan:
                 where=build.recipe.name,
                 remedy="this is a mistake of the target's plugin: report it to who provides it",
             ) from error
+        if build.alone:
+            quiet = replace(build, progress=Progress(quiet=True, stream=None))
+            build.target.check_room(
+                program,
+                made,
+                build.options,
+                lambda options: quantize(replace(quiet, options=options), settled, statistics),
+            )
         step.detail = ", ".join(f"{name} {use.in_words}" for name, use in made.regions.items())
         return made
 

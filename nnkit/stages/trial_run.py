@@ -39,7 +39,9 @@ def trial_run(build: Build, restructured: Restructured, lowered: Lowered) -> boo
         compare_with_float(model, model, program, samples)
         with temporary_folder("nnkit-trial-") as name:
             folder = Path(name)
-            artifact = emit(quiet, settled, statistics, program, plan(quiet, settled, program), folder).folder
+            artifact = emit(
+                quiet, settled, statistics, program, plan(quiet, settled, statistics, program), folder
+            ).folder
             given = [quantized_inputs(program, sample) for sample in samples]
             verdicts = [compare_artifact(runner, artifact, program, given) for runner in runners]
     except NnkitError:

@@ -36,6 +36,7 @@ class Build:
     executor: where calibration and evaluation run.
     trusted: whether programs that the recipe names may be run.
     key: of the build in the recipe's `targets`: the target's name, or `NAME@VARIANT`.
+    alone: whether the network has the memory for itself.
     """
 
     recipe: Recipe
@@ -47,6 +48,7 @@ class Build:
     emulate: bool = True
     executor: ExecutorChoice = THIS_HOST
     trusted: bool = False
+    alone: bool = True
 
 
 def returned(build: Build, method: str, value: object, wanted: type[T]) -> T:

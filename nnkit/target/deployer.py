@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -75,6 +75,13 @@ class Deployer(ABC):
         options: Any,
     ) -> JointPlan:
         """One plan over all, checked. Raises DoesNotFitError."""
+
+    @abstractmethod
+    def check_room(self, deployed: Deployed, options: Any, planned: Callable[[Any], Deployed]) -> None:
+        """Raise DoesNotFitError where what the plan of all does not place (code, say) does not fit beside it.
+
+        planned: the same networks under other options that they share. Raises DoesNotFitError.
+        """
 
     @abstractmethod
     def emit(self, deployed: Deployed, options: Any, folder: Path) -> None:

@@ -238,6 +238,17 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     def check(self, program: Program, options: OptionsT) -> None:
         """Raise ModelError listing every op outside the hardware's limits."""
 
+    def check_room(
+        self, program: Program, plan: MemoryPlan, options: OptionsT, quantized: Callable[[OptionsT], Program]
+    ) -> None:
+        """Raise DoesNotFitError where what the plan does not place (code, say) does not fit beside it.
+
+        Not called of a network that shares the memory with others: see `Deployer.check_room`.
+
+        Args:
+            quantized: the network as `quantize` makes it under other options, for a remedy that was tried.
+        """
+
     def ranges_used(
         self, lowered: LoweredT, quantization: Quantization, program: Program, options: OptionsT
     ) -> UsedRanges:

@@ -6,7 +6,7 @@ Where they cannot show that it fits, the compiler for rv32imc, where there is on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from nnkit.boards.tools import INSTALL, RV32_COMPILER, RV32_SIZE, missing_tools
 from nnkit.errors import DoesNotFitError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.owned_folder import temporary_folder
+from nnkit_gap8.files import write_files
 from nnkit_gap8.gvsoc_runner import link_for_cluster
-from nnkit_gap8.options import L2_BYTES, Gap8Options
-from nnkit_gap8.runners import compiled_code_bytes
+from nnkit_gap8.options import Gap8Options
 
 
 @dataclass(frozen=True)
@@ -35,50 +35,61 @@ def kept_for_code(plan: MemoryPlan) -> int:
     return sum(buffer.size_bytes for buffer in plan.buffers.values() if buffer.kind == "code")
 
 
+def code_size(most_bytes: int, room_bytes: int, measured: Callable[[], int]) -> CodeSize:
+    """The bound where it fits the room or no compiler is there, otherwise what the compiler makes."""
+    if most_bytes <= room_bytes or missing_tools((RV32_COMPILER, RV32_SIZE)):
+        return CodeSize(most_bytes, False)
+    return CodeSize(measured(), True)
+
+
 def check_code_fits(
-    artifact: Path,
+    name: str,
     plan: MemoryPlan,
     options: Gap8Options,
     most_bytes: int,
-    planned_with_code: Callable[[Gap8Options], MemoryPlan],
+    measured: Callable[[], int],
+    remedy: Callable[[int], str],
 ) -> None:
     """Hold code and plan together to L2, or the code to what the plan keeps for it.
 
-    A memory that the recipe makes larger than the chip's counts as it says; the build's notes say so.
-
     Args:
-        artifact: as emitted. most_bytes: of code, by the tables.
-        planned_with_code: the plan under other options. Raises DoesNotFitError.
+        name: of the network. most_bytes: of code, by the tables.
+        measured: what the compiler makes of it; asked where the tables cannot show that it fits. Raises ToolError.
+        remedy: for code of so many bytes.
 
     Raises DoesNotFitError.
     """
     kept = kept_for_code(plan)
     taken = plan.regions["l2"].peak_bytes - kept
-    capacity = max(options.memory.l2, L2_BYTES)
+    capacity = options.memory.on_chip_l2_bytes
     room = kept or capacity - taken
-    if most_bytes <= room:
-        return
-    missing = missing_tools((RV32_COMPILER, RV32_SIZE))
-    code = CodeSize(most_bytes, False) if missing else CodeSize(compiled_code_bytes(artifact), True)
+    code = code_size(most_bytes, room, measured)
     if code.size_bytes <= room:
         return
     measures = "" if code.measured else f"; or install a compiler that measures the code ({INSTALL[RV32_COMPILER]})"
     if kept:
         raise DoesNotFitError(
             f"instructions and constants take {code}, {code.size_bytes - kept:,} more than `memory.code`",
-            where=artifact.parent.name,
-            remedy=f"set `memory: {{code: {code.size_bytes}}}`, or `code: auto`{measures}",
+            where=name,
+            remedy=remedy(code.size_bytes) + measures,
         )
     raise DoesNotFitError(
-        f"activations and weights take {taken:,} bytes of L2, instructions and constants {code}: together "
+        f"the plan takes {taken:,} bytes of L2, instructions and constants {code}: together "
         f"{taken + code.size_bytes - capacity:,} more than the {capacity:,} there are",
         where="l2",
-        remedy=_remedy(options, planned_with_code) + measures,
+        remedy=remedy(code.size_bytes) + measures,
     )
 
 
-def _remedy(options: Gap8Options, planned_with_code: Callable[[Gap8Options], MemoryPlan]) -> str:
-    """`memory.code: auto` where a plan with it was found."""
+def measured_of(files: Mapping[str, bytes], measure: Callable[[Path], int]) -> int:
+    """What `measure` tells of an artifact with these files."""
+    with temporary_folder("nnkit-code-") as folder:
+        write_files(files, folder)
+        return measure(folder)
+
+
+def auto_remedy(options: Gap8Options, planned_with_code: Callable[[Gap8Options], MemoryPlan]) -> str:
+    """`memory.code: auto` where a plan with it was found. planned_with_code: raises DoesNotFitError."""
     memory = options.memory.model_copy(update={"code": "auto"})
     try:
         plan = planned_with_code(options.model_copy(update={"memory": memory}))

@@ -10,7 +10,7 @@ from nnkit.errors import DoesNotFitError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import JoinRows, Program
 from nnkit_gap8.code_size import StepsForm, code_bytes
-from nnkit_gap8.options import L2_BYTES, Gap8Options
+from nnkit_gap8.options import Gap8Options
 
 ROUNDS = 4  # plans with more and more room for code: what is left of L2 decides how many pieces weights come in
 
@@ -24,38 +24,20 @@ def steps_form(program: Program, plan: MemoryPlan, options: Gap8Options) -> Step
         return options.steps
     if options.stripes == "least" and any(isinstance(op, JoinRows) for op in program.ops):
         return "table"
-    return "calls" if code_bytes(program, plan, options, "calls") <= _room_bytes(plan) else "table"
+    return "calls" if code_bytes(program, plan, options, "calls") <= _room_bytes(plan, options) else "table"
 
 
-def _room_bytes(plan: MemoryPlan) -> int:
+def _room_bytes(plan: MemoryPlan, options: Gap8Options) -> int:
     kept = sum(buffer.size_bytes for buffer in plan.buffers.values() if buffer.kind == "code")
-    return kept or L2_BYTES - plan.regions["l2"].peak_bytes
+    return kept or options.memory.on_chip_l2_bytes - plan.regions["l2"].peak_bytes
 
 
 def with_code_told(program: Program, plan: MemoryPlan, options: Gap8Options) -> MemoryPlan:
-    """The plan, with a note of a table that was chosen, and of code that may be too much for L2."""
-    form = steps_form(program, plan, options)
-    notes = []
-    if form == "table" and options.steps == "auto":
-        table, calls = (code_bytes(program, plan, options, each) for each in ("table", "calls"))
-        notes.append(f"the steps are a table: at most {table:,} bytes of code, {calls:,} written out as calls")
-    return with_excess_told(
-        replace(plan, notes=(*plan.notes, *notes)), options, code_bytes(program, plan, options, form)
-    )
-
-
-def with_excess_told(plan: MemoryPlan, options: Gap8Options, most_bytes: int) -> MemoryPlan:
-    """The plan, with a note where it keeps nothing for the code and both may be too much for L2.
-
-    most_bytes: of code.
-    """
-    excess = plan.regions["l2"].peak_bytes + most_bytes - max(options.memory.l2, L2_BYTES)
-    if options.memory.code is not None or excess <= 0:
+    """The plan, with a note of a table that was chosen."""
+    if options.steps != "auto" or steps_form(program, plan, options) != "table":
         return plan
-    note = (
-        f"with the code, which takes at most {most_bytes:,} bytes, it may be {excess:,} bytes more than the L2 has; "
-        "a build measures the code, `memory: {code: auto}` plans with it"
-    )
+    table, calls = (code_bytes(program, plan, options, each) for each in ("table", "calls"))
+    note = f"the steps are a table: at most {table:,} bytes of code, {calls:,} written out as calls"
     return replace(plan, notes=(*plan.notes, note))
 
 

@@ -132,7 +132,9 @@ def _l2_remedy(
 
 def l2_bytes(needed: int) -> str:
     """A size for L2 in words, and where the chip has not as much, that."""
-    more = f" (more than the {L2_BYTES:,} of the chip, so that it runs nowhere)" if needed > L2_BYTES else ""
+    more = (
+        f" (more than the {L2_BYTES:,} of GAP8: another chip, and `larger_chip: true`)" if needed > L2_BYTES else ""
+    )
     return f"{needed:,} bytes{more}"
 
 

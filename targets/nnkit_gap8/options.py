@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from nnkit.affine_build.options import AffineOptions
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.memory.plan import Region
 from nnkit.recipe import ByteSize, RecipeModel, RecipePath, TargetOptionsBase
+from nnkit.recipe.base import fault
 from nnkit.recipe.memory_search import MemorySearch
 
 L1_BYTES, L2_BYTES = 64 << 10, 512 << 10
@@ -29,13 +30,39 @@ class Gap8Memory(RecipeModel):
         "where data and code together exceed the chip's L2.",
         examples=["20KiB"],
     )
+    larger_chip: bool = Field(
+        default=False,
+        description="`l1` and `l2` may be larger than GAP8's: for another chip of the family, or to learn what a "
+        "network would take.",
+    )
+
+    @model_validator(mode="after")
+    def _is_on_the_chip(self) -> Gap8Memory:
+        for name, size, real in self._larger():
+            if not self.larger_chip:
+                raise fault(
+                    f"{name} is {size:,} bytes, GAP8 has {real:,}",
+                    f"write at most {real >> 10}KiB; for another chip, or to learn what a network would take, add "
+                    "larger_chip: true",
+                    (name,),
+                )
+        return self
+
+    def _larger(self) -> list[tuple[str, int, int]]:
+        """On-chip memories larger than GAP8's: name, bytes, and what there is."""
+        sizes = (("l1", self.l1, L1_BYTES), ("l2", self.l2, L2_BYTES))
+        return [(name, size, real) for name, size, real in sizes if size > real]
+
+    @property
+    def on_chip_l2_bytes(self) -> int:
+        """What data and code have together: GAP8's L2, or a larger one that the recipe says."""
+        return max(self.l2, L2_BYTES)
 
     def beyond_the_chip(self) -> tuple[str, ...]:
         """What GAP8 does not have: on-chip memories larger than its own."""
         return tuple(
             f"memory.{name} is {size:,} bytes, GAP8 has {real:,}: a build that needs more does not run on it"
-            for name, size, real in (("l1", self.l1, L1_BYTES), ("l2", self.l2, L2_BYTES))
-            if size > real
+            for name, size, real in self._larger()
         )
 
     def regions(self) -> tuple[Region, Region, Region]:

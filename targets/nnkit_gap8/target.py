@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nnkit.graph import Model
     from nnkit.input_range import InputRange
     from nnkit.memory.plan import MemoryPlan
+    from nnkit.preprocess import Preprocess
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme
     from nnkit.quantize.lowered import LoweredLayers
@@ -193,68 +194,98 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
     def plan(self, lowered: LoweredLayers, program: Program, options: Gap8Options) -> MemoryPlan:
         """L1 scratch, L2 activations and streamed weights, L3 weights; replayed by the checker."""
+        plan = self._planned(program, options)
         if options.scheme == "affine":
-            from nnkit_gap8.affine.scheme import memory_plan
-
-            return memory_plan(program, options)
-        from nnkit_gap8.checked_plan import checked_plan
+            return plan
         from nnkit_gap8.code_choice import with_code_told
 
-        return with_code_told(program, checked_plan(program, options), options)
+        return with_code_told(program, plan, options)
+
+    def check_room(
+        self,
+        program: Program,
+        plan: MemoryPlan,
+        options: Gap8Options,
+        quantized: Callable[[Gap8Options], Program],
+    ) -> None:
+        """Code beside the plan in L2, or in what the plan keeps for it."""
+        from nnkit_gap8.chip_fit import auto_remedy, check_code_fits, measured_of
+        from nnkit_gap8.runners import compiled_code_bytes
+
+        if options.scheme == "affine":
+            from nnkit_gap8.affine.code_size import affine_code_bytes
+            from nnkit_gap8.affine.scheme import planned
+
+            most_bytes = affine_code_bytes(planned(program, options))
+        else:
+            from nnkit_gap8.code_choice import steps_form
+            from nnkit_gap8.code_size import code_bytes
+
+            most_bytes = code_bytes(program, plan, options, steps_form(program, plan, options))
+        check_code_fits(
+            program.name,
+            plan,
+            options,
+            most_bytes,
+            lambda: measured_of(self._files(program, plan, options, program.name, {}), compiled_code_bytes),
+            lambda _: auto_remedy(options, lambda other: self._planned(quantized(other), other)),
+        )
 
     def _planned(self, program: Program, options: Gap8Options) -> MemoryPlan:
-        """The plan of a program under options that it was not made for. Raises DoesNotFitError."""
+        """The plan of a program. Raises DoesNotFitError."""
         if options.scheme == "affine":
             from nnkit_gap8.affine.scheme import planned
 
             return planned(program, options).plan
         from nnkit_gap8.checked_plan import checked_plan
 
-        return checked_plan(self._arranged(program, options), options)
+        return checked_plan(program, options)
 
     def emit(self, deployment: Deployment[LoweredLayers], options: Gap8Options, folder: Path) -> None:
         """The C project, its weights, the three ports and the CPU stages.
 
-        Raises DoesNotFitError where the code does not fit beside the plan, ToolError where it does not link.
+        Raises ToolError where it does not link for the cluster, DoesNotFitError where L2 is too small for that.
         """
         from nnkit.c.postprocess.emit import emit_postprocess
         from nnkit.inputs import picture_inputs
         from nnkit.postprocess.from_recipe import stages_of
-        from nnkit_gap8.chip_fit import check_code_fits, check_links
-        from nnkit_gap8.cluster.build import Cluster
-        from nnkit_gap8.code_choice import steps_form
-        from nnkit_gap8.code_size import code_bytes
-        from nnkit_gap8.emit import emit_artifact
+        from nnkit_gap8.chip_fit import check_links
+        from nnkit_gap8.files import write_files
         from nnkit_gap8.options import L2_BYTES
 
         recipe, program = deployment.recipe, deployment.program
-        pictures = picture_inputs(recipe, program)
-        if options.scheme == "affine":
-            from nnkit_gap8.affine.code_size import affine_code_bytes
-            from nnkit_gap8.affine.emit import emit_affine_artifact
-            from nnkit_gap8.affine.scheme import planned
-
-            calls = planned(program, options)
-            files, most_code = emit_affine_artifact(calls, pictures), affine_code_bytes(calls)
-        else:
-            machine = options.core_machine()
-            cluster = None if options.cluster is None else Cluster(program, machine)
-            form = steps_form(program, deployment.plan, options)
-            as_table, most_code = form == "table", code_bytes(program, deployment.plan, options, form)
-            files = emit_artifact(
-                program, deployment.plan, machine, recipe.name, cluster, as_table=as_table, preprocess=pictures
-            )
-        for name, content in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        check_code_fits(folder, deployment.plan, options, most_code, lambda other: self._planned(program, other))
+        write_files(
+            self._files(program, deployment.plan, options, recipe.name, picture_inputs(recipe, program)), folder
+        )
         if options.cluster is not None and options.memory.l2 <= L2_BYTES:
             deployment.say("linking for the cluster")
             check_links(folder)
         stages = stages_of(recipe, program)
         if stages:
             emit_postprocess(stages, folder / "postprocess")
+
+    def _files(
+        self,
+        program: Program,
+        plan: MemoryPlan,
+        options: Gap8Options,
+        name: str,
+        pictures: Mapping[str, Preprocess],
+    ) -> dict[str, bytes]:
+        """The artifact's files without the CPU stages, by relative path."""
+        if options.scheme == "affine":
+            from nnkit_gap8.affine.emit import emit_affine_artifact
+            from nnkit_gap8.affine.scheme import planned
+
+            return emit_affine_artifact(planned(program, options), pictures)
+        from nnkit_gap8.cluster.build import Cluster
+        from nnkit_gap8.code_choice import steps_form
+        from nnkit_gap8.emit import emit_artifact
+
+        machine = options.core_machine()
+        cluster = None if options.cluster is None else Cluster(program, machine)
+        as_table = steps_form(program, plan, options) == "table"
+        return emit_artifact(program, plan, machine, name, cluster, as_table=as_table, preprocess=pictures)
 
     def details(self, deployment: Deployment[LoweredLayers], options: Gap8Options, folder: Path) -> Mapping[str, Any]:
         """How layers are cut into tiles, in a build for the cluster."""

@@ -116,7 +116,12 @@ def test_a_file_that_is_not_there_is_told(name: str, tmp_path: Path) -> None:
 def test_memory_beyond_the_chip_is_told(tmp_path: Path) -> None:
     path = write_project(tmp_path)
     assert "memory" not in str(check(path).notes)
-    told = check(path, settings_of({"targets.gap8.memory.l2": "1MiB"})).notes
+    larger = {"targets.gap8.memory.l2": "1MiB"}
+    with pytest.raises(RecipeError, match=r"l2 is 1,048,576 bytes, GAP8 has 524,288") as refused:
+        check(path, settings_of(larger))
+    assert "write at most 512KiB; " in str(refused.value)
+    assert "add larger_chip: true" in str(refused.value)
+    told = check(path, settings_of(larger | {"targets.gap8.memory.larger_chip": True})).notes
     assert [note for note in told if "memory.l2 is 1,048,576 bytes, GAP8 has 524,288" in note]
 
 

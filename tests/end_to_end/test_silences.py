@@ -35,6 +35,6 @@ def test_images_that_nobody_calibrated_on_are_not(tmp_path: Path) -> None:
 
 
 def test_more_memory_than_the_chip_has_is_told(tmp_path: Path) -> None:
-    words = said(tmp_path, RECIPE.replace("gap8: {}", "gap8: {memory: {l1: 65KiB, l2: 1MiB}}"))
+    words = said(tmp_path, RECIPE.replace("gap8: {}", "gap8: {memory: {l1: 65KiB, l2: 1MiB, larger_chip: true}}"))
     assert "memory.l1 is 66,560 bytes, GAP8 has 65,536" in words
     assert "memory.l2 is 1,048,576 bytes, GAP8 has 524,288" in words

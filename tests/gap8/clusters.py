@@ -14,7 +14,8 @@ from nnkit_gap8.options import Gap8Cluster, Gap8Memory, Gap8Options
 
 def cluster_options(l1_bytes: int = 48 << 10, cores: int = 8, l2_bytes: int = 8 << 20) -> Gap8Options:
     """Options with a cluster, and L2 for networks of many inputs."""
-    return Gap8Options(memory=Gap8Memory(l2=l2_bytes), cluster=Gap8Cluster(l1=l1_bytes, cores=cores))
+    memory = Gap8Memory(l2=l2_bytes, larger_chip=True)
+    return Gap8Options(memory=memory, cluster=Gap8Cluster(l1=l1_bytes, cores=cores))
 
 
 def write_cluster_artifact(

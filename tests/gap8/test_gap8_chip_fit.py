@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -15,25 +16,30 @@ from random_affine_ops import RandomOps
 from random_programs import random_programs
 
 from nnkit.errors import DoesNotFitError, ToolError
-from nnkit.program import Program
+from nnkit.memory.plan import MemoryPlan
+from nnkit.program import Program, Window
 from nnkit.program.affine import AffineProgram
 from nnkit_gap8 import chip_fit
+from nnkit_gap8 import options as gap8_options
 from nnkit_gap8.affine.code_size import affine_code_bytes
 from nnkit_gap8.affine.emit import emit_affine_artifact
 from nnkit_gap8.affine.scheme import planned
 from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.chip_fit import check_code_fits, check_links
 from nnkit_gap8.cluster.build import Cluster
+from nnkit_gap8.code_choice import steps_form
 from nnkit_gap8.code_size import StepsForm, code_bytes
 from nnkit_gap8.emit import emit_artifact
 from nnkit_gap8.gvsoc_runner import link_for_cluster
-from nnkit_gap8.options import Gap8Cluster, Gap8Memory, Gap8Options
+from nnkit_gap8.options import L2_BYTES, Gap8Cluster, Gap8Memory, Gap8Options
 from nnkit_gap8.runners import compiled_code_bytes
+from nnkit_gap8.target import Gap8Target
 from tests.gap8.artifacts import has
+from tests.gap8.test_gap8_stripes import Layers, same
 from tests.helpers.nnkit_command import run_nnkit
 
 needs_compiler = pytest.mark.skipif(not has("riscv64-unknown-elf-gcc"), reason="no rv32 compiler")
-ROOMY = Gap8Memory(l2=8 << 20)
+ROOMY = Gap8Memory(l2=8 << 20, larger_chip=True)
 SETTINGS = settings(
     max_examples=4,
     database=None,
@@ -48,6 +54,9 @@ def _written(files: dict[str, bytes], folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
+
+
+NEAR_THE_LIMIT = [(0, 1.0, 0.9), (7, 1.0, 0.9), (8, 1.0, 0.9), (1, 0.75, 0.75), (9, 0.75, 0.75), (10, 0.75, 0.75)]
 
 
 @needs_compiler
@@ -164,9 +173,10 @@ def test_data_and_code_beyond_l2_are_refused_and_the_remedy_does(
     recipe = _wide_network(tmp_path, side, widened)
     command = ["run", recipe, "--no-qemu", "--no-cache", "--out", tmp_path / "out"]
     command += ["--set", f"targets.gap8.scheme={scheme}"]
-    refused = run_nnkit(*command)
+    refused = run_nnkit("plan", recipe, "--no-cache", *command[-2:])
     assert refused.returncode == 4, refused.stdout + refused.stderr
     assert "instructions and constants" in refused.stderr
+    assert run_nnkit(*command).stderr.splitlines()[-2:] == refused.stderr.splitlines()[-2:]
     if scheme == "affine":  # all layers run whole: there is no other plan
         assert "finds no room for the code either" in refused.stderr
         return
@@ -176,14 +186,69 @@ def test_data_and_code_beyond_l2_are_refused_and_the_remedy_does(
 
 
 def test_code_that_only_a_compiler_could_show_to_fit_is_refused_without_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = Gap8Options(scheme="affine")
     calls = planned(_drawn(0), options)
-    artifact = _written(emit_affine_artifact(calls), tmp_path)
     room = options.memory.l2 - calls.plan.regions["l2"].peak_bytes
-    check_code_fits(artifact, calls.plan, options, room, lambda other: calls.plan)
     monkeypatch.setattr(chip_fit, "missing_tools", lambda names: "none here")
+
+    def check(most_bytes: int) -> None:
+        check_code_fits("net", calls.plan, options, most_bytes, lambda: 0, lambda code: "")
+
+    check(room)
     with pytest.raises(DoesNotFitError, match=f"at most {room + 1:,} bytes") as caught:
-        check_code_fits(artifact, calls.plan, options, room + 1, lambda other: calls.plan)
+        check(room + 1)
     assert "install a compiler that measures the code" in caught.value.remedy
+
+
+def _wide_layers(number: int) -> Program:
+    """Wide tensors between narrow ones, so that stripes of rows take less of L2."""
+    draw = random.Random(number)
+    layers = Layers(number, draw.choice([4, 8]), draw.choice([24, 32]), 32)
+    for _ in range(draw.randint(2, 4)):
+        kind = draw.choice(["conv", "inverted", "fire", "residual"])
+        channels = layers.shape[0]
+        match kind:
+            case "conv":
+                layers.conv(draw.choice([4, 16]), same(3, draw.choice([1, 2])))
+            case "inverted":
+                layers.conv(3 * channels, Window(1, 1))
+                layers.conv(channels, same(3), groups=channels)
+            case "fire":
+                layers.fire(2, 12)
+            case "residual":
+                layers.residual()
+    return layers.program()
+
+
+@pytest.mark.parametrize(("number", "data_share", "code_share"), NEAR_THE_LIMIT)
+def test_code_auto_is_the_remedy_exactly_where_it_does(
+    number: int, data_share: float, code_share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chip whose L2 has almost room for data and code of a drawn network, whole or in stripes."""
+    monkeypatch.setattr(chip_fit, "missing_tools", lambda names: "none here")
+    network, target = _wide_layers(number), Gap8Target()
+
+    def built(code: Literal["auto"] | None, l2_bytes: int = L2_BYTES) -> tuple[Program, MemoryPlan]:
+        options = Gap8Options(memory=Gap8Memory(l2=l2_bytes, code=code))
+        program = target._arranged(network, options)
+        plan = checked_plan(program, options)
+        target.check_room(program, plan, options, lambda other: target._arranged(network, other))
+        return program, plan
+
+    program, plan = built(None)
+    code = code_bytes(program, plan, Gap8Options(), "calls")
+    l2_bytes = int(data_share * plan.regions["l2"].peak_bytes + code_share * code)
+    monkeypatch.setattr(gap8_options, "L2_BYTES", l2_bytes)
+    with pytest.raises(DoesNotFitError, match="instructions and constants") as refused:
+        built(None, l2_bytes)
+    if "finds no room for the code either" in refused.value.remedy:
+        with pytest.raises(DoesNotFitError):
+            built("auto", l2_bytes)
+        return
+    assert refused.value.remedy.startswith("set `memory: {code: auto}`")
+    program, plan = built("auto", l2_bytes)
+    form = steps_form(program, plan, Gap8Options(memory=Gap8Memory(l2=l2_bytes, code="auto")))
+    assert plan.regions["l2"].peak_bytes <= l2_bytes
+    assert code_bytes(program, plan, Gap8Options(), form) <= plan.buffers["code"].size_bytes

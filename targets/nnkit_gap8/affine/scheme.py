@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nnkit.errors import InternalError, RecipeError
-from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
 from nnkit.program.affine import AffineProgram
 from nnkit_gap8.affine.cluster import AffineCluster
 from nnkit_gap8.affine.code_size import affine_code_bytes
 from nnkit_gap8.affine.plan import AFFINE_STACK_BYTES, AffinePlan, affine_plan
-from nnkit_gap8.code_choice import ROUNDS, no_room_for_code, with_excess_told
+from nnkit_gap8.code_choice import ROUNDS, no_room_for_code
 from nnkit_gap8.emit import CONTEXT_BYTES
 from nnkit_gap8.loads import MemoryMachine
 
@@ -73,12 +72,6 @@ def planned(program: Program, options: Gap8Options) -> AffinePlan:
             return plan
         kept = affine_code_bytes(plan)
     raise no_room_for_code(affine.name, f"at most {kept:,} bytes")
-
-
-def memory_plan(program: Program, options: Gap8Options) -> MemoryPlan:
-    """See `planned`; with a note of code that may be too much for L2."""
-    affine = planned(program, options)
-    return with_excess_told(affine.plan, options, affine_code_bytes(affine))
 
 
 def of_scheme(program: Program) -> AffineProgram:

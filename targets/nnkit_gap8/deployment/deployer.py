@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nnkit.c.fixed.catalogue import operator_c
@@ -16,6 +16,7 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.target import Deployer, PipelineRunner
 from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
+from nnkit_gap8.files import write_files
 from nnkit_gap8.options import Gap8Options
 
 PIPELINE_STACK_BYTES = STACK_BYTES + 256
@@ -63,14 +64,19 @@ class Gap8Deployer(Deployer):
         check_joint_plan(joint, order, survivors)
         return joint
 
+    def check_room(
+        self, deployed: Deployed, options: Gap8Options, planned: Callable[[Gap8Options], Deployed]
+    ) -> None:
+        """Code of all networks and of the stages beside the plan in L2."""
+        from nnkit_gap8.deployment.code_room import check_room
+
+        check_room(deployed, options, planned)
+
     def emit(self, deployed: Deployed, options: Gap8Options, folder: Path) -> None:
         """One C project with an entry for each network, and the stages between."""
         from nnkit_gap8.deployment.emit import deployment_files
 
-        for name, content in deployment_files(deployed, options).items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        write_files(deployment_files(deployed, options), folder)
 
     def runners(self, options: Gap8Options) -> tuple[PipelineRunner, ...]:
         """This host, rv32imc with the chip's memories under QEMU, and with `cluster` a simulated cluster."""

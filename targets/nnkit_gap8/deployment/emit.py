@@ -15,7 +15,9 @@ from nnkit.c.text import comment_text, identifier
 from nnkit.deployed import Deployed, FaceMatchStages, NetworkPart
 from nnkit.generated import packaged_text
 from nnkit_gap8.cluster.build import Cluster
+from nnkit_gap8.code_size import StepsForm
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
+from nnkit_gap8.deployment.code_size import steps_forms
 from nnkit_gap8.emit import Network, Port, described_tensor, emit_artifact, network_of, pictures_of
 from nnkit_gap8.options import Gap8Options
 
@@ -69,11 +71,12 @@ def deployment_files(deployed: Deployed, options: Gap8Options) -> dict[str, byte
     """The artifact's files by relative path; the same deployment gives the same bytes."""
     files: dict[str, bytes] = {}
     sources: list[str] = []
+    forms = steps_forms(deployed, options)
     image = bytearray(deployed.joint.plan.l3_weight_bytes)
     ports: dict[str, bytes] = {}
     networks: dict[str, Network] = {}
-    for part in deployed.parts:
-        own = _network_files(deployed, part)
+    for part, form in zip(deployed.parts, forms, strict=True):
+        own = _network_files(deployed, part, form)
         description = json.loads(own["network.json"])
         sources += description["sources"]
         start = deployed.joint.l3_offset_bytes(part.name)
@@ -97,17 +100,16 @@ def deployment_files(deployed: Deployed, options: Gap8Options) -> dict[str, byte
     return dict(sorted(files.items()))
 
 
-def _network_files(deployed: Deployed, part: NetworkPart) -> dict[str, bytes]:
+def _network_files(deployed: Deployed, part: NetworkPart, form: StepsForm) -> dict[str, bytes]:
     machine = part.options.core_machine()
     cluster = None if part.options.cluster is None else Cluster(part.program, machine)
-    as_table = part.options.steps == "table"
     return emit_artifact(
         part.program,
         deployed.plan_of(part.name),
         machine,
         part.name,
         cluster,
-        as_table=as_table,
+        as_table=form == "table",
         preprocess=part.preprocess,
     )
 

@@ -98,6 +98,12 @@ class Rv32PipelineRunner:
         return PipelineRun(run.results, run.trace, run.store, measured, stages)
 
 
+def compiled_code_bytes(artifact: Path) -> int:
+    """Instructions and constants of the networks and the stages, compiled for rv32imc. Raises ToolError."""
+    with temporary_folder("nnkit-code-") as folder:
+        return _Rv32Build(artifact.resolve(), folder, describe_deployment(artifact), 1).code_bytes
+
+
 class _Rv32Build:
     """The objects of one artifact; every source is compiled once."""
 
