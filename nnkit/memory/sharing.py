@@ -7,8 +7,9 @@ it leads to.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -37,50 +38,71 @@ class Wish:
 
 
 @dataclass(eq=False)
+class _Group:
+    """Values inside one another. first_step, last_step: of them all; of none that lives, the last lies before the
+    first."""
+
+    names: list[str]
+    first_step: float = math.inf
+    last_step: float = -math.inf
+
+
 class _Groups:
     """Values inside one another, granted one by one."""
 
-    lives: Mapping[str, Life]
-    parents: dict[str, Wish] = field(default_factory=dict)
-
-    def root(self, name: str) -> str:
-        while name in self.parents:
-            name = self.parents[name].outer
-        return name
-
-    def members(self, name: str) -> list[str]:
-        root = self.root(name)
-        return [each for each in self.lives if self.root(each) == root]
+    def __init__(self, lives: Mapping[str, Life]) -> None:
+        self._lives = lives
+        self.parents: dict[str, Wish] = {}
+        self._outers: set[str] = set()
+        self._group_of: dict[str, _Group] = {}
 
     def grant(self, wish: Wish) -> bool:
         """Whether the wish can hold beside those that were granted; if so it does from now on."""
-        if wish.inner in self.parents or self.root(wish.outer) == wish.inner:
+        inner, outer = self._group(wish.inner), self._group(wish.outer)
+        if wish.inner in self.parents or outer is inner:
             return False
         if wish.over:
             # Somebody still reads what would be overwritten, or another operand already lends its bytes.
-            if any(self.lives[name].last_step > wish.step for name in self.members(wish.inner)):
+            if inner.last_step > wish.step or wish.outer in self._outers:
                 return False
-            if any(each.outer == wish.outer for each in self.parents.values()):
-                return False
-            if any(self.root(name) == wish.inner for name in wish.beside):
+            if any(self._group(name) is inner for name in wish.beside):
                 return False
         self.parents[wish.inner] = wish
+        self._outers.add(wish.outer)
+        self._merge(inner, outer)
         return True
 
     def peak(self) -> int:
         """The most values that live at one step."""
-        change: dict[int, int] = {}
-        for name, life in self.lives.items():
+        change: dict[float, int] = {}
+        for name, life in self._lives.items():
             if name not in self.parents:
-                group = [self.lives[each] for each in self.members(name)]
-                start, end = min(each.first_step for each in group), max(each.last_step for each in group)
-                change[start] = change.get(start, 0) + life.count
-                change[end + 1] = change.get(end + 1, 0) - life.count
+                group = self._group(name)
+                change[group.first_step] = change.get(group.first_step, 0) + life.count
+                change[group.last_step + 1] = change.get(group.last_step + 1, 0) - life.count
         live = most = 0
         for step in sorted(change):
             live += change[step]
             most = max(most, live)
         return most
+
+    def _group(self, name: str) -> _Group:
+        group = self._group_of.get(name)
+        if group is None:
+            life = self._lives.get(name)
+            group = _Group([name]) if life is None else _Group([name], life.first_step, life.last_step)
+            self._group_of[name] = group
+        return group
+
+    def _merge(self, inner: _Group, outer: _Group) -> None:
+        """The smaller one is renamed, so that a chain of values in place of each other costs little more than its
+        length."""
+        small, large = sorted((inner, outer), key=lambda group: len(group.names))
+        large.names += small.names
+        large.first_step = min(inner.first_step, outer.first_step)
+        large.last_step = max(inner.last_step, outer.last_step)
+        for name in small.names:
+            self._group_of[name] = large
 
 
 def granted(lives: Mapping[str, Life], wishes: Sequence[Wish]) -> tuple[Wish, ...]:
