@@ -110,6 +110,13 @@ def test_a_name_and_a_number_of_layers(make_model: Any, save: Any, monkeypatch: 
     assert time.process_time() - began < 5
 
 
+def test_outputs_of_one_layer_count() -> None:
+    outputs = [f"y{index}" for index in range(20_001)]
+    graph = helper.make_graph([helper.make_node("Split", ["x"], outputs, axis=1)], "net", [], [])
+    with pytest.raises(ModelError, match="has 20,001 layers"):
+        check_graph(graph, "net.onnx")
+
+
 def test_layers_in_bodies_count(make_model: Any) -> None:
     inner = helper.make_graph([helper.make_node("Identity", ["x"], ["i"])] * 20_000, "body", [], [])
     model = make_model([helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)])
