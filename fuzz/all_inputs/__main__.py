@@ -100,7 +100,8 @@ def _emitted_gap8(case: Case, folder: Path) -> Path:
     from nnkit_gap8.emit import emit_artifact
     from nnkit_gap8.options import Gap8Memory, Gap8Options
 
-    options = Gap8Options(op_order="given", memory=Gap8Memory(l2=8 << 20))  # room for every input at a time
+    # Room for every input at a time.
+    options = Gap8Options(op_order="given", memory=Gap8Memory(l2=8 << 20, larger_chip=True))
     plan = checked_plan(case.program, options)
     for name, content in emit_artifact(case.program, plan, options.core_machine()).items():
         path = folder / name
