@@ -94,7 +94,7 @@ def read_network(prototxt: bytes, weights: Mapping[str, LayerWeights], where: st
     written = net.layer or net.layers
     if not written:
         raise ModelError("the file describes no layers", where=where, remedy="name the deploy prototxt")
-    check_layers(len(written), where)
+    check_layers(sum(max(len(layer.top), 1) for layer in written), where)  # a Slice is one for each output
     check_names(_names(net, written), where)
     lines = parsed.lines["layer" if net.layer else "layers"]
     used = [

@@ -146,6 +146,9 @@ def test_caffe_has_the_same_bounds(caffe: Callable[[str], Any]) -> None:
         caffe(relu % ("r", "b" * 70_000))
     with pytest.raises(ModelError, match="has 20,001 layers"):
         caffe("".join(relu % (f"r{i}", f"y{i}") for i in range(20_001)))
+    tops = "".join(f'top: "t{i}" ' for i in range(20_001))
+    with pytest.raises(ModelError, match="has 20,001 layers"):
+        caffe(f'layer {{ name: "s" type: "Slice" bottom: "x" {tops} }}')
     with pytest.raises(ModelError, match="at most 1,048,576"):
         caffe(pooled % ("AVE", 2000, 1996))
     with pytest.raises(ModelError, match="of the network's pools"):

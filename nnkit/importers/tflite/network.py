@@ -158,7 +158,8 @@ def _network(tflite: Any, data: bytes, where: str) -> TfliteNetwork:
     }
     _check_single(kinds, len(graphs), where)
     graph = graphs[0]
-    check_layers(graph.OperatorsLength(), where)
+    written = (graph.Operators(index) for index in range(_count(graph.OperatorsLength(), data)))
+    check_layers(sum(max(each.OutputsLength(), 1) for each in written), where)  # a SPLIT is one for each output
     check_names((_written_name(graph.Tensors(index)) for index in range(_count(graph.TensorsLength(), data))), where)
     names = NamePool()
     tensors = tuple(
