@@ -37,7 +37,8 @@ def usage_error(error: Any) -> UsageError:
     param = getattr(error, "param", None)
     name = "" if param is None else _name(param)
     if kind == "MissingParameter":
-        return UsageError(f"{name} is missing", remedy=_usage(context))
+        option = f"{name} {param.metavar or name.lstrip('-').upper()} " if name.startswith("-") else ""
+        return UsageError(f"{name} is missing", remedy=_usage(context, option))
     if kind == "BadParameter":
         return UsageError(_in_plain_words(message), where=name, remedy=_usage(context))
     if kind == "BadOptionUsage":
@@ -73,9 +74,10 @@ def _name(param: Any) -> str:
     return str(param.metavar or param.name).removesuffix("...")
 
 
-def _usage(context: Any) -> str:
-    """How the command is written, and where its options are told."""
+def _usage(context: Any, option: str = "") -> str:
+    """How the command is written, with an option that it must have, and where its options are told."""
     if context is None:
         return "`nnkit -h` shows all commands"
     pieces = " ".join(context.command.collect_usage_pieces(context))
+    pieces = pieces.replace("[OPTIONS]", f"{option}[OPTIONS]")
     return f"write {context.command_path} {pieces}; `{context.command_path} -h` tells all"

@@ -93,12 +93,12 @@ def _print(plan: Plan, *, verbose: bool) -> None:
             print_line(f"    declines at {declined['site']}: {declined['reason']}")
     if idle:
         names = f": {', '.join(idle)}" if verbose else " (--verbose names them)"
-        print_line(f"  {len(idle)} rules have nothing to do here{names}")
+        print_line(f"  {len(idle)} {'rule has' if len(idle) == 1 else 'rules have'} nothing to do here{names}")
     print_line("placement")
     for segment in plan.data["segments"]:
         layers = segment["layers"]
         span = layers[0] if len(layers) == 1 else f"{layers[0]} .. {layers[-1]}"
-        print_line(f"  {segment['placement']:<5}{len(layers)} layers: {span}")
+        print_line(f"  {segment['placement']:<5}{len(layers)} {'layer' if len(layers) == 1 else 'layers'}: {span}")
     estimates = plan.data["estimates"]
     by_layer = estimates.get("layers", {})
     note = "" if plan.calibrated else " (no calibration images: formats are not known yet)"

@@ -65,7 +65,10 @@ def quantize(build: Build, settled: Settled, statistics: CalibrationStats) -> Pr
         if build.target.writes_postprocess:
             stages_of(build.recipe, program)
         open_proofs = len(unproven(program))
-        step.detail = f"{len(program.ops)} ops" + (f", {open_proofs} unproven" if open_proofs else "")
+        count = len(program.ops)
+        step.detail = f"{count} {'op' if count == 1 else 'ops'}" + (
+            f", {open_proofs} unproven" if open_proofs else ""
+        )
         for note in program.notes:
             build.progress.note(note)
         return program

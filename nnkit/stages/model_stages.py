@@ -291,7 +291,8 @@ def _observe_verification(build: Build, model: Model, verified: Model) -> Calibr
     with build.progress.stage("calibrate") as step:
         samples = samples_or_drawn(build.recipe, verified)[:COUNT]
         arrays = {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs}
-        step.detail = f"not needed; {len(samples)} inputs of verification say how large values are"
+        which = "1 input of verification says" if len(samples) == 1 else f"{len(samples)} inputs of verification say"
+        step.detail = f"not needed; {which} how large values are"
         return replace(observe(model, arrays, {}), images=0)
 
 

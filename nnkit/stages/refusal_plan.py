@@ -35,7 +35,7 @@ def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructur
             proposals = _by_cpu(tries, error, build, restructured) or _by_options(tries, build, restructured)
             proposals += _by_cut(tries, error, build, restructured)
         proposals += _other_targets(tries, build, restructured.reference)
-        step.detail = f"{len(proposals)} proposals"
+        step.detail = f"{len(proposals)} {'proposal' if len(proposals) == 1 else 'proposals'}"
     remedy = error.remedy
     for words, lines in (
         ("tried, and each of these does", [each.line for each in proposals if each.ran and not each.loses]),

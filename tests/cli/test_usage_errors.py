@@ -21,6 +21,7 @@ from nnkit.cli.usage_errors import _OTHER_WORDS
         ("package verfy", "there is no command 'verfy'", "did you mean 'verify'?"),
         ("help pln", "there is no command 'pln'", "did you mean 'plan'"),
         ("run", "RECIPE is missing", "write nnkit run RECIPE... [OPTIONS]"),
+        ("bench build", "--on is missing", "write nnkit bench BUILD --on BOARD [OPTIONS]"),
         ("run recipe.yaml --jbs 2", "there is no option --jbs", "did you mean '--jobs'?"),
         ("run recipe.yaml --bogus", "there is no option --bogus", "fix: write nnkit run RECIPE... [OPTIONS]"),
         ("run recipe.yaml --jobs many", "--jobs: this is not a whole number", "write nnkit run"),

@@ -116,6 +116,13 @@ def test_what_is_quantised_already_needs_no_pictures_and_init_keeps_its_integers
     np.testing.assert_array_equal(kept.ravel(), np.rint(expected.ravel() / np.float32(0.03)))
 
 
+def test_one_layer_is_counted_as_one(tmp_path: Path) -> None:
+    net = Net((1, 3, 8, 8))
+    net.save(tmp_path / "net.onnx", net.node("Relu", ["x"], 3))
+    planned = run_nnkit("plan", "net.onnx", "-t", "ansi_c", cwd=tmp_path)
+    assert ("  cpu  1 layer: " in planned.stdout, " 1 op\n" in planned.stderr) == (True, True), planned
+
+
 def test_a_quantised_network_with_a_float_tail_needs_pictures(tmp_path: Path) -> None:
     _quantised(tmp_path / "net.onnx", [helper.make_node("Sigmoid", ["p"], ["y"], name="tail")])
     done = run_nnkit("check", "net.onnx", "-t", "ansi_c", cwd=tmp_path)
