@@ -85,7 +85,8 @@ def drafted_aside(path: Path, targets: Sequence[str], images: Path | None) -> It
     with tempfile.TemporaryDirectory(prefix="nnkit-") as folder:
         recipe = Path(folder) / f"{recipe_name(path)}.yaml"
         try:
-            write_output(recipe, _draft(path.absolute(), recipe, targets=targets, images=images, shapes=()))
+            text = _draft(path.absolute(), recipe, targets=targets, images=images, shapes=(), absolute=True)
+            write_output(recipe, text)
             yield recipe, ()
         except NnkitError as error:
             _rename(error, str(recipe), f"{path} (its first recipe)")
@@ -117,7 +118,16 @@ def refused(recipe: Path, *, images: bool) -> list[NnkitError]:
     return list(errors.values())
 
 
-def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | None, shapes: Sequence[str]) -> str:
+def _draft(
+    model: Path,
+    recipe: Path,
+    *,
+    targets: Sequence[str],
+    images: Path | None,
+    shapes: Sequence[str],
+    absolute: bool = False,
+) -> str:
+    """absolute: whether the recipe names files by their whole path, not from its folder."""
     read = _read(model)
     inputs = with_shapes(read.inputs, dict(_shape(text) for text in shapes))
     chosen, others, one_scale = _targets(targets, recipe_name(model), quantised=read.quantised)
@@ -125,7 +135,7 @@ def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | 
     folder = recipe.parent
 
     def inside(path: str) -> str:
-        return os.path.relpath(path, folder) if path else ""
+        return (os.path.abspath(path) if absolute else os.path.relpath(path, folder)) if path else ""
 
     return recipe_text(
         Draft(

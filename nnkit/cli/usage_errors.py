@@ -37,7 +37,8 @@ def usage_error(error: Any) -> UsageError:
     param = getattr(error, "param", None)
     name = "" if param is None else _name(param)
     if kind == "MissingParameter":
-        option = f"{name} {param.metavar or name.lstrip('-').upper()} " if name.startswith("-") else ""
+        value = getattr(param, "metavar", None) or name.lstrip("-").upper()
+        option = f"{name} {value} " if name.startswith("-") else ""
         return UsageError(f"{name} is missing", remedy=_usage(context, option))
     if kind == "BadParameter":
         return UsageError(_in_plain_words(message), where=name, remedy=_usage(context))

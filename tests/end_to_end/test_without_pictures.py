@@ -116,6 +116,13 @@ def test_what_is_quantised_already_needs_no_pictures_and_init_keeps_its_integers
     np.testing.assert_array_equal(kept.ravel(), np.rint(expected.ravel() / np.float32(0.03)))
 
 
+def test_an_error_about_a_network_alone_names_its_own_path(tmp_path: Path) -> None:
+    net = Net((2, 3, 8, 8))
+    net.save(tmp_path / "net.onnx", net.node("Relu", ["x"], 3))
+    done = run_nnkit("check", "net.onnx", "-t", "ansi_c", cwd=tmp_path)
+    assert (done.returncode, done.stderr.startswith(f"error: {tmp_path}/net.onnx: ")) == (3, True), done.stderr
+
+
 def test_one_layer_is_counted_as_one(tmp_path: Path) -> None:
     net = Net((1, 3, 8, 8))
     net.save(tmp_path / "net.onnx", net.node("Relu", ["x"], 3))
