@@ -19,7 +19,7 @@ Stream: TypeAlias = IO[bytes] | int
 EVERYTHING = ("*",)
 MINIMAL = (
     *("HOME", "LANG", "LC_*", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "XDG_*"),
-    *("GLIBC_TUNABLES", "LD_*", "MALLOC_*", "MKL_*", "NNKIT_*", "OMP_*", "OPENBLAS_*"),
+    *("GLIBC_TUNABLES", "LD_*", "MALLOC_*", "MKL_*", "NNKIT_*", "OMP_*", "OPENBLAS_*", "ORT_*"),
 )
 """Variables of places, of language, and of how libraries are loaded and compute."""
 

@@ -69,6 +69,7 @@ def main() -> None:
     # The simulator's matrix products are small: BLAS threads only wait for each other, five times slower on two busy
     # cores. To be set before numpy is imported; a value of the user's own stands.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # nothing of a network leaves this machine
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     open_closed_outputs()
