@@ -33,8 +33,6 @@ def check_layers(evidence: Evidence) -> None:
     report, file = evidence.report, evidence.file(LAYERS)
     layers: Sequence[Layer] = report["layers"]
     names = [layer["name"] for layer in layers]
-    if len(set(names)) != len(names):
-        raise ContradictionError(evidence.file(REPORT), "two of its layers have one name")
     hold_equal(file, [_plain(row["layer"]) for row in evidence.layers], evidence.file(REPORT), names, at="layers")
     total = sum(layer["macs"] for layer in layers)
     hold_equal(evidence.file(REPORT), report["macs"], "the sum of its layers", total, at="macs")

@@ -3,13 +3,14 @@
 Tried are: rewrites of the default set that the recipe leaves out, the CPU for the refused layers, options
 with which the target takes more, and an end of the network before the refused layers. The other installed targets are
 asked whether they take the network as it is. What is called tried was built and run on this network (`trial_run.py`);
-what nothing here can run is told apart, and so is what loses an output of the file.
+what nothing here can run, or not in time, is told apart, and so is what loses an output of the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from time import process_time
 
 from nnkit.errors import InternalError, LayersNotTakenError, NnkitError
 from nnkit.graph import Model
@@ -24,6 +25,7 @@ from nnkit.visible import joined, with_lines
 
 _KEPT = 0.5  # of the layers: what an end of the network before the refused ones has to leave
 _NAMES = 12  # layers that one line names
+_TRIAL_SECONDS = 20.0  # of this processor's time: nothing more is run for a refusal once trials have taken so much
 
 
 def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructured) -> LayersNotTakenError:
@@ -39,7 +41,7 @@ def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructur
     remedy = error.remedy
     for words, lines in (
         ("tried, and each of these does", [each.line for each in proposals if each.ran and not each.loses]),
-        ("taken too, but nothing here runs it", [each.line for each in proposals if not each.ran and not each.loses]),
+        ("taken too, but not run here", [each.line for each in proposals if not each.ran and not each.loses]),
         ("or less than the file gives", [each.line for each in proposals if each.loses]),
     ):
         if lines:
@@ -63,6 +65,7 @@ class _Tried:
     build: Build
     done: Restructured
     lowered: Lowered
+    may_run: Callable[[], bool]
 
     @property
     def log(self) -> RewriteLog:
@@ -70,10 +73,10 @@ class _Tried:
         return self.done.log
 
     def found(self, line: str, *, loses: bool = False) -> list[_Found]:
-        """The line, where what it says runs, or nothing here can run it."""
+        """The line, where what it says runs, or cannot be run here, or not in time."""
         from nnkit.stages.trial_run import trial_run
 
-        ran = trial_run(self.build, self.done, self.lowered)
+        ran = trial_run(self.build, self.done, self.lowered) if self.may_run() else None
         return [] if ran is False else [_Found(line, bool(ran), loses)]
 
 
@@ -93,9 +96,13 @@ class _Tries:
 
     def __init__(self, build: Build, restructured: Restructured) -> None:
         self._rewritten: dict[tuple[str, str], Restructured | None] = {}
+        self._began = process_time()
         steps = _steps(build)
         if len(steps) == len(written_steps(build)):  # no edit made another network
             self._rewritten[_key(restructured.reference, _legal(build, steps))] = restructured
+
+    def _in_time(self) -> bool:
+        return process_time() - self._began < _TRIAL_SECONDS
 
     def lower(self, build: Build, model: Model, entries: Sequence[RestructureEntry]) -> _Tried | None:
         """The network as the target would run it; None where that is refused."""
@@ -107,7 +114,7 @@ class _Tries:
         if done is None:
             return None
         try:
-            return _Tried(build, done, build.target.lower(done.model, done.log, build.options))
+            return _Tried(build, done, build.target.lower(done.model, done.log, build.options), self._in_time)
         except InternalError:
             raise
         except NnkitError:

@@ -17,7 +17,7 @@ from nnkit.target import Lowered
 from nnkit.verify.artifact import compare_artifact
 from nnkit.verify.float_vs_program import compare_with_float
 
-_INPUTS = 2
+_INPUTS = 1
 
 
 def trial_run(build: Build, restructured: Restructured, lowered: Lowered) -> bool | None:

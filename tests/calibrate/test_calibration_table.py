@@ -152,7 +152,7 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(NnkitError, match="UTF-8"):
         read_table_of(tmp_path / "binary", [])
     with pytest.raises(UserFileError, match="cannot be written"):
-        write_table(_stats({}), tmp_path / "no" / "table.yaml")
+        write_table(_stats({}), tmp_path / "binary" / "table.yaml")
 
 
 def test_smallest_and_largest_floats(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,11 @@ def assert_refused(name: str, folder: Path, shared: Path, layers: Sequence[str])
     assert done.returncode == 3
     refusal = done.stderr.partition("error: ")[2]
     told = [any(f"{layer[:-1]}{end}" in refusal for end in ("; found ", "): ")) for layer in layers]
+    for count, first, kind in re.findall(r"(\d+) times, the first: (\S+) \((\w+)", refusal):  # layers alike, folded
+        alike = [index for index, layer in enumerate(layers) if layer.endswith(f" ({kind})")]
+        assert f"{first} ({kind})" == layers[alike[0]]
+        assert len(alike) == int(count)
+        told = [is_told or index in alike for index, is_told in enumerate(told)]
     assert [layer for layer, is_told in zip(layers, told, strict=True) if not is_told] == []
     assert refusal.startswith(f"{len(layers)} limits")
     assert "at most 4,096" in refusal
