@@ -6,6 +6,7 @@ fully connected layer is part of it, and an activation that alone reads a layer'
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -101,10 +102,13 @@ def _without_changed_layers(graph: GraphView) -> GraphView:
     them and is read by them, or in the place of the one that the layer is named for.
     """
     intact = {each.layer.name for each in original_layers(graph).values()}
+    sizes = Counter(node.metadata.get(CAFFE_LAYER) for node in graph.nodes)
 
     def of_itself(node: Node) -> Node:
-        unknown = node.metadata.get(CAFFE_TYPE) not in KNOWN_KINDS  # it is written as Custom, whatever its nodes are
-        if unknown or node.metadata.get(CAFFE_LAYER) in intact:
+        name, kind = node.metadata.get(CAFFE_LAYER), node.metadata.get(CAFFE_TYPE)
+        unknown = kind not in KNOWN_KINDS  # it is written as Custom, whatever its nodes are
+        other_weights = sizes[name] == 1 and kind == kind_of_op(node.op_type, node.domain)
+        if unknown or other_weights or name in intact:
             return node
         return replace(node, metadata={key: text for key, text in node.metadata.items() if key not in CAFFE_ORIGIN})
 

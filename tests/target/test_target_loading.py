@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from small_project import RECIPE, write_project
 
-from nnkit.commands.check import check_command
+from nnkit.commands.check import check_commands
 from nnkit.commands.doctor import doctor_command
 from nnkit.commands.schema import schema_command
 from nnkit.commands.targets import list_command, show_command
@@ -114,14 +114,14 @@ def test_commands_that_show_all_targets_name_the_bad_ones(capsys: pytest.Capture
 @pytest.mark.usefixtures("plugins")
 def test_recipes_that_do_not_name_a_bad_target_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = write_project(tmp_path)
-    check_command(recipe, json=False)
+    check_commands([recipe], json=False)
     assert "valid" in capsys.readouterr().out
     recipe.write_text(RECIPE.replace("gap8: {}", "broken: {}"))
     with pytest.raises(ToolError, match="libnpu"):
-        check_command(recipe, json=False)
+        check_commands([recipe], json=False)
     recipe.write_text(RECIPE.replace("gap8: {}", "gap9: {}"))
     with pytest.raises(InvalidRecipeError) as caught:
-        check_command(recipe, json=False)
+        check_commands([recipe], json=False)
     assert isinstance(caught.value, RecipeError)
     assert "gap8" in str(caught.value)
 

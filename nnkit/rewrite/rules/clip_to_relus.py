@@ -46,9 +46,6 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
         raise Refused(f"its bounds {low:g} and {high:g} cross")
     if low == -np.inf and high == np.inf:
         raise Refused("it has no bounds: remove_identity takes it out")
-    value = data_input(node)
-    if value.dtype is None or not value.dtype.is_floating_point():
-        raise Refused("it clamps integers")
     readers = editor.users(node.outputs[0])
     if readers and all(is_op(reader, "Cast") for reader in readers):
         raise Refused("it keeps the numbers of rows within their table")

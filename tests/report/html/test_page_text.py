@@ -65,16 +65,19 @@ def test_a_folder_that_is_no_build_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_leads_out_of_the_build_is_not_put_into_the_page(tmp_path: Path) -> None:
-    """By a name, or by a link in somebody else's build: whoever gets the page would get the file."""
+    """By a name: whoever gets the page would get the file. A build that holds a link is refused."""
     build = tmp_path / "build"
     (build / "verify/pictures").mkdir(parents=True)
     (tmp_path / "secret.png").write_bytes(b"secret")
     (build / "verify/pictures/linked.png").symlink_to(tmp_path / "secret.png")
     (build / "verify/pictures/own.png").write_bytes(b"own")
-    named = [f"verify/pictures/{name}" for name in ("linked.png", "../../../secret.png", "own.png", "gone.png")]
+    named = [f"verify/pictures/{name}" for name in ("../../../secret.png", "own.png", "gone.png")]
     report = {"verify": {"worst": [{"picture": name} for name in named]}}
     (build / "report.json").write_text(json.dumps(report))
     (build / "plan.json").write_text("{}")
+    with pytest.raises(UserFileError, match=r"linked.png: is a link to"):
+        read_page_files(build)
+    (build / "verify/pictures/linked.png").unlink()
     assert read_page_files(build).pictures == {"verify/pictures/own.png": b"own"}
 
 
