@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
-_DOMAINS = {"com.microsoft": "ONNX Runtime's optimiser or quantiser writes it: give the network as it was before"}
+_DOMAINS = {
+    "com.microsoft": "ONNX Runtime's optimiser or quantiser writes it: give the network as it was before",
+    "ai.onnx.ml": "scikit-learn's converters write it: trees, support vectors and tables of labels are not taken; "
+    "leave the labels out with the converter's option zipmap=False",
+}
 """What to do about operators of other sets, by the set."""
 _TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
 _EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")

@@ -45,7 +45,8 @@ def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructur
         ("or less than the file gives", [each.line for each in proposals if each.loses]),
     ):
         if lines:
-            remedy = with_lines(joined(remedy, f"; {words}:"), lines, indent="    ")
+            began = with_lines(remedy, [f"{words}:"]) if "\n" in remedy else joined(remedy, f"; {words}:")
+            remedy = with_lines(began, lines, indent="    ")
     return LayersNotTakenError(error.reason, error.layers, remedy=remedy) if proposals else error
 
 

@@ -17,8 +17,7 @@ _WHERE: Mapping[Side, tuple[str, str]] = {
     "float": ("the float network", _OTHER_INPUTS),
     "quantized": (
         "the quantised network",
-        "verify on inputs that move it by more than its smallest step (`verify.images`), or give its layers 16 bits "
-        "(`tags.hp`)",
+        "verify on inputs that move it by more than its smallest step (`verify.images`)",
     ),
     "both": ("both networks", _OTHER_INPUTS),
 }

@@ -31,13 +31,9 @@ def footprint(plan: MemoryPlan, smallest_arena_bytes: int | None, cycles: Mappin
 
 
 def _time(core: str, each: Mapping[str, Any]) -> str:
-    missing = len(each["not_estimated"])
-    without = (
-        f"; without {missing} {'layer that has' if missing == 1 else 'layers that have'} no estimate"
-        if missing
-        else ""
-    )
-    return (
-        f"time     about {each['milliseconds']:.3g} ms on {core} at {each['clock_mhz']:g} MHz, estimated: up to "
-        f"{100 * each['error']:.0f} % off, waits for memory not counted{without}"
-    )
+    missing, layers = len(each["not_estimated"]), len(each["layers"])
+    time = f"{each['milliseconds']:.3g} ms on {core} at {each['clock_mhz']:g} MHz"
+    if missing:
+        return f"time     at least {time}, estimated; {missing} of {layers} layers have no estimate"
+    error = f"up to {100 * each['error']:.0f} % off"
+    return f"time     about {time}, estimated: {error}, waits for memory not counted"

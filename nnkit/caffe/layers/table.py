@@ -84,5 +84,8 @@ def unknown_type(name: str) -> tuple[str, str]:
     """Reason and remedy for a layer type that is not in the table."""
     if name in _REASONS:
         return _REASONS[name]
-    custom = 'a layer that only your code knows is written as `type: "Custom"` with its shapes in custom_param'
+    custom = (
+        'write it in layers of docs/caffe.md, or, with code of your own, as `type: "Custom"` with its shapes in '
+        "custom_param"
+    )
     return "the layer type is not known", f"{did_you_mean(name, LAYERS)} {custom}".lstrip()
