@@ -18,7 +18,16 @@ from nnkit import pipeline, stages
 from nnkit.stages import Artifact, Build
 
 RUN = {
-    *("import_model", "restructure", "lower", "calibrate", "make_room", "choose_method", "tune_ranges"),
+    *(
+        "import_model",
+        "check_inputs",
+        "restructure",
+        "lower",
+        "calibrate",
+        "make_room",
+        "choose_method",
+        "tune_ranges",
+    ),
     *(
         "choose_precision",
         "settle_task",
