@@ -59,7 +59,7 @@ def load_named(path: Path, settings: Sequence[Setting] = (), names: Sequence[str
 
 
 def with_chips(settings: Sequence[Setting]) -> tuple[Setting, ...]:
-    """The settings, with `targets=[tpu:cv181x]` as the build for that chip and its options."""
+    """The settings, with `targets=[npu:chip]` as the build for that chip and its options."""
     from nnkit.target import installed_targets, named_target, plugin_name, with_what_is_required
     from nnkit.target.loading import VARIANT
 

@@ -75,7 +75,7 @@ _FORM = {
                         },
                         "target": {
                             "type": "string",
-                            "description": "a target of GET /api/targets, with one of its chips: `tpu:cv181x`",
+                            "description": "a target of GET /api/targets, with one of its chips: `TARGET:CHIP`",
                         },
                         "settings": {
                             "type": "string",

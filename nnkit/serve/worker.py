@@ -84,7 +84,7 @@ def recipe_of(order: Order) -> Recipe:
 
 
 def _key(target: str) -> str:
-    """The key in a recipe of a target that was named with a chip: `tpu` of `tpu:cv181x`."""
+    """The key in a recipe of a target that was named with a chip: `npu` of `npu:chip`."""
     return target.partition(_CHIP)[0]
 
 

@@ -1,4 +1,4 @@
-"""Targets as a command line names them: `tpu`, `tpu@small`, `tpu:cv181x`, or the chip alone, `cv181x`."""
+"""Targets as a command line names them: `npu`, `npu@small`, `npu:chip`, or the chip alone, `chip`."""
 
 from __future__ import annotations
 
