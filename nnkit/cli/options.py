@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe (YAML), or a model.")]
 TargetOption = Annotated[
     list[str] | None,
-    typer.Option("--target", "-t", metavar="NAME", help="Only this target: TARGET, TARGET:CHIP or CHIP (`nnkit targets` lists them)."),
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="NAME",
+        help="Only this target: TARGET, TARGET:CHIP or CHIP (`nnkit targets` lists them).",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")]
