@@ -131,6 +131,16 @@ def test_what_header_and_json_say() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["image", "pixels", "width", "status", "made", "i", "input"])
+def test_inputs_may_be_called_as_the_function_calls_its_own(name: str, tmp_path: Path) -> None:
+    tensor = Tensor(name, (1, HEIGHT, WIDTH), Float(32))
+    files = from_pixels_files("net", [PictureInput.of(tensor, name, Preprocess("gray"), channels_last=False)])
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    command = ["gcc", *STRICT, "-fsyntax-only", str(tmp_path / "net_from_pixels.c")]
+    subprocess.run(command, check=True)
+
+
 def test_several_picture_inputs_have_a_function_each() -> None:
     form = Float(32)
     tensors = [Tensor(name, (1, HEIGHT, WIDTH), form) for name in ("left", "right")]
