@@ -113,7 +113,7 @@ def assert_refused(name: str, folder: Path, shared: Path, layers: Sequence[str])
     refusal = done.stderr.partition("error: ")[2]
     told = [any(f"{layer[:-1]}{end}" in refusal for end in ("; found ", "): ")) for layer in layers]
     for count, first, kind in re.findall(r"(\d+) times, the first: (\S+) \((\w+)", refusal):  # layers alike, folded
-        alike = [index for index, layer in enumerate(layers) if layer.endswith(f" ({kind})")]
+        alike = [index for index, layer in enumerate(layers) if layer.endswith(f" ({kind})")][: int(count)]
         assert f"{first} ({kind})" == layers[alike[0]]
         assert len(alike) == int(count)
         told = [is_told or index in alike for index, is_told in enumerate(told)]
