@@ -72,7 +72,7 @@ def test_what_is_wrong_with_the_files_is_said_with_its_place(nnkit: Command, pro
     (project / "net.prototxt").write_text(NETWORK.replace('"ReLU"', '"Relu6"'))
     done = nnkit("plan", "recipe.yaml")
     assert done.code == 3
-    assert "layer 'relu' (Relu6), line 10: the layer type is not known" in done.err
+    assert "line 10: relu (Relu6): the layer type is not known" in done.err
     assert "did you mean 'ReLU6'?" in done.err
     (project / "net.prototxt").write_text(NETWORK.replace("kernel_size: 2", "kernel_size: two"))
     done = nnkit("plan", "recipe.yaml")
