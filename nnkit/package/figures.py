@@ -113,8 +113,8 @@ def _check_tensors(report: Figures, file: str) -> None:
         form = _FORM.match(port["format"])
         if form is not None:
             said = {"bits": port["bits"], "signed": port["signed"]}
-            found = {"bits": int(form[2]), "signed": form[1] != "u"}
-            hold_equal(file, said, f"its format {port['format']}", found, at=f"the form of {port['name']!r}")
+            written = {"bits": int(form[2]), "signed": form[1] != "u"}
+            hold_equal(file, said, f"its format {port['format']}", written, at=f"the form of {port['name']!r}")
     forms = {port["name"]: port["format"] for port in ports}
     for layer, reads in _reads(report["layers"]):
         for tensor, form_read in reads:

@@ -23,6 +23,7 @@ release: {version: 2.1.0}
 """
 
 
+FACE = {"cosine": 0.9999, "sqnr_db": 36.9, "max_abs": 0.01}
 USE = {"capacity_bytes": 524288, "peak_bytes": 1000, "lower_bound_bytes": 1000, "proven_optimal": True}
 PLAN = {
     "planner": "none",
@@ -70,10 +71,13 @@ def build_dir(tmp_path: Path) -> Path:
         "memory": {"l2": USE},
         "planner": {"name": "none", "weight_bytes": 0, "notes": []},
         "calibration": {"method": "max"},
-        "inputs": [{"name": "image", "shape": [1, 1, 64, 64], "format": "s16.0"}],
-        "outputs": [{"name": "face", "shape": [1, 8], "format": "s16.10"}],
+        "inputs": [{"name": "image", "shape": [1, 1, 64, 64], "format": "s16.0", "bits": 16, "signed": True}],
+        "outputs": [{"name": "image", "shape": [1, 1, 64, 64], "format": "s16.0", "bits": 16, "signed": True}],
+        "segments": [],
+        "rewrites": [],
         "verify": {
-            "float_vs_program": {"cosine": 0.9999},
+            "float_vs_program": {**FACE, "by_output": {"image": FACE}, "inputs": 1, "seen_by_calibration": 0},
+            "worst": [],
             "program_vs_artifact": [{"how": "host", "contract": "exact", "values": 8, "inputs": 1, "mismatches": 0}],
             "gates": [],
         },

@@ -42,15 +42,15 @@ def _remedy(code_bytes: int, options: Gap8Options, planned: Callable[[Gap8Option
         left = capacity - code_bytes
         other = options.model_copy(update={"memory": options.memory.model_copy(update={"l2": left})})
         try:
-            found = planned(other)
+            plan = planned(other)
         except DoesNotFitError as error:
             return (
                 "choose smaller networks, or a smaller frame or gallery: with `memory: "
                 f"{{l2: {left}}}`, which leaves room for the code, {error.reason}"
             )
-        peak_bytes = found.joint.plan.regions["l2"].peak_bytes
-        room, measured = capacity - peak_bytes, partial(_measured_bytes, found, other)
-        code = code_size(_most_bytes(found, other), room, measured)
+        peak_bytes = plan.joint.plan.regions["l2"].peak_bytes
+        room, measured = capacity - peak_bytes, partial(_measured_bytes, plan, other)
+        code = code_size(_most_bytes(plan, other), room, measured)
         if code.size_bytes <= room:
             return (
                 f"set `memory: {{l2: {left}}}` in the deployment's recipe: the plan then takes {peak_bytes:,} bytes, "

@@ -17,7 +17,7 @@ _ENTRY = 200  # of a network
 
 
 def steps_forms(deployed: Deployed, options: Gap8Options) -> tuple[StepsForm, ...]:
-    """Of each network as its options say; `auto`: what is smaller where L2 may have no room for calls."""
+    """The form of each network as its options say; `auto`: what is smaller where L2 may have no room for calls."""
     calls: tuple[StepsForm, ...] = tuple(
         "table" if part.options.steps == "table" else "calls" for part in deployed.parts
     )
