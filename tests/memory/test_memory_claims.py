@@ -59,5 +59,5 @@ class _Forgetful(Gap8Target):
 def test_the_build_names_the_plugin_and_not_nnkit(tmp_path: Path) -> None:
     build = replace(make_build(write_project(tmp_path)), target=_Forgetful())
     with pytest.raises(ToolError, match=r"'gap8' made .* that cannot be: image: .* it has no place") as told:
-        stages.plan(build, create_autospec(Settled, instance=True, lowered=None), PROGRAM)
+        stages.plan(build, create_autospec(Settled, instance=True, lowered=None), None, PROGRAM)
     assert "plugin" in told.value.remedy
