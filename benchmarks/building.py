@@ -61,7 +61,7 @@ class Workshop:
         self._count += 1
         place = self.folder / f"build{self._count}"
         place.mkdir()
-        plan: Any = stages.plan(built.build, built.settled, built.program)
+        plan: Any = stages.plan(built.build, built.settled, built.statistics, built.program)
         return stages.emit(built.build, built.settled, built.statistics, built.program, plan, place).folder
 
     def _build(self, network: Network, options: str) -> Build:
