@@ -18,7 +18,8 @@ from nnkit.program.affine import AffineMove, AffinePool
 from nnkit.program.formats import Affine
 from nnkit.recipe.memory_search import MemorySearch
 from nnkit.simulate import simulate
-from nnkit_gap8.affine.scheme import check_options, planned
+from nnkit_gap8.affine.scheme import check_options
+from nnkit_gap8.affine.scheme import planned as affine_planned
 from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.op_order import with_least_peak
 from nnkit_gap8.options import Gap8Options
@@ -71,8 +72,8 @@ def test_branches_of_the_affine_scheme_too() -> None:
         draw.ops.append(AffinePool(**draw._fields((source,), output), pool="max", window=window))
     program = replace(draw.program("net"), outputs=tuple(each.name for each in thin))
     options = Gap8Options(scheme="affine")
-    better = with_least_peak(program, lambda candidate: planned(candidate, options).plan)
-    saved = [planned(each, options).plan.regions["l2"].peak_bytes for each in (program, better)]
+    better = with_least_peak(program, lambda candidate: affine_planned(candidate, options).plan)
+    saved = [affine_planned(each, options).plan.regions["l2"].peak_bytes for each in (program, better)]
     assert saved[0] - saved[1] == 4 * 32 * 32 - 4 * 4 * 4  # a wide value less, a thin one more
     values = {x.name: np.random.default_rng(1).integers(-128, 128, (4, 4, 4))}
     before, after = simulate(program, values), simulate(better, values)
