@@ -21,7 +21,7 @@ from nnkit.program import Concat, Conv2d, Fixed, FusedPool, Leaky, OutputStage, 
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
 from nnkit.serialize import Codec, DamagedValueError, decode, encode
 from nnkit.stages.types import Imported, Restructured
-from nnkit.visible import visible_reason
+from nnkit.visible import visible
 
 RESULTS = (Imported, Restructured)
 
@@ -222,5 +222,5 @@ def test_damaged_bytes_raise_nothing_else() -> None:
 
 def test_text_that_was_made_visible_is_stored_as_text() -> None:
     """The reason of an error, which a log of rewrites keeps."""
-    reason = visible_reason("a name with \x1b")
+    reason = visible("a name with \x1b")
     assert decode(encode({"reason": reason})) == {"reason": "a name with \\x1b"}
