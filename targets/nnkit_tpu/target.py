@@ -43,6 +43,10 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         """Judged where there are integers; in floating point ranges do not count."""
         return "auto" if options.precision == "int8" else "max"
 
+    def needs_ranges(self, options: TpuOptions) -> bool:
+        """In INT8; in F16 and BF16, ranges say only what comparisons are relative to and what float16 does not hold."""
+        return options.precision == "int8"
+
     def usual_calibration(self, options: TpuOptions) -> Literal["kl"]:
         """The kind that the vendor's scripts use."""
         return "kl"
