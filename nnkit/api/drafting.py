@@ -22,6 +22,8 @@ from nnkit.visible import Visible, visible
 if TYPE_CHECKING:
     import onnx
 
+    from nnkit.target import NamedTarget
+
 _STAMP = "# written by nnkit, until somebody changes it: "
 _PIXELS = (1, 2, 10, 11, 16)
 """Element types of ONNX that hold pixels: float, uint8, float16, double, bfloat16."""
@@ -130,7 +132,9 @@ def _draft(
     """absolute: whether the recipe names files by their whole path, not from its folder."""
     read = _read(model)
     inputs = with_shapes(read.inputs, dict(_shape(text) for text in shapes))
-    chosen, others, one_scale = _targets(targets, recipe_name(model), quantised=read.quantised)
+    named = _named(targets)
+    anew = tuple(each.key for each in named if read.quantised and not _keeps_integers(each))
+    chosen, others = _targets(named, recipe_name(model), quantised=read.quantised and not anew)
     pictures = Pictures() if images is None else pictures_in(images)
     folder = recipe.parent
 
@@ -148,7 +152,8 @@ def _draft(
             replace(pictures, calibration=inside(pictures.calibration), held_out=inside(pictures.held_out)),
             FORMAT_OF_SUFFIX[model.suffix.lower()],
             read.detections,
-            one_scale,
+            any(each.target.has_one_input_scale() for each in named),
+            anew,
         )
     )
 
@@ -157,16 +162,23 @@ _Written = tuple[tuple[str, str, str], ...]
 """Targets: the key of each, its options as a recipe writes them, and a line about it."""
 
 
-def _targets(names: Sequence[str], recipe: str, *, quantised: bool) -> tuple[_Written, _Written, bool]:
-    """The targets that are named, or the first of all; the others, by default; whether one has one input scale.
+def _named(names: Sequence[str]) -> list[NamedTarget]:
+    """The targets that are named, or the first of all. Raises UsageError."""
+    from nnkit.target import named_target, with_what_is_required, working_targets
 
-    quantised: whether the network is, already. Raises UsageError.
-    """
-    from nnkit.target import example_options, named_target, with_what_is_required, working_targets
+    return [with_what_is_required(named_target(name)) for name in names or list(working_targets()[0])[:1]]
+
+
+def _keeps_integers(named: NamedTarget) -> bool:
+    return named.target.keeps_integers(named.target.options(**named.settings))
+
+
+def _targets(named: Sequence[NamedTarget], recipe: str, *, quantised: bool) -> tuple[_Written, _Written]:
+    """The named targets; the others, by default. quantised: whether they keep the integers that the network has."""
+    from nnkit.target import example_options, working_targets
     from nnkit.target.loading import VARIANT
 
     working = working_targets()[0]
-    named = [with_what_is_required(named_target(name)) for name in names or list(working)[:1]]
     keys = [each.key for each in named]
     kept = {name: target.options_for_quantised() if quantised else {} for name, target in working.items()}
     chosen: dict[str, tuple[str, str]] = {}
@@ -186,7 +198,6 @@ def _targets(names: Sequence[str], recipe: str, *, quantised: bool) -> tuple[_Wr
         tuple(
             (name, _section({**kept[name], **options}), working[name].summary) for name, options in required.items()
         ),
-        any(each.target.has_one_input_scale() for each in named),
     )
 
 

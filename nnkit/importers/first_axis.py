@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nnkit.errors import ModelError
+from nnkit.graph.read.recurrent import STATE_OPS
 
 if TYPE_CHECKING:
     import onnx
@@ -39,10 +40,18 @@ def not_one_image(graph: onnx.GraphProto, name: str, shape: Sequence[int | str],
     if len(shape) == 1:
         reason = f"{told} has no axis for images, of which a deployed network takes one at a time"
         remedy = f"export the network with one in front: [{with_one}]"
-    elif _reads(graph, name, (5, 6)):
-        reason = f"{told} is the first state of {shape[0]} layers or directions; one at a time can be taken"
-        remedy = "export each state as an input of its own, of shape [1, 1, units]"
-    elif _reads(graph, name, (0,)):
+    elif layers := _readers(graph, name, (5, 6), STATE_OPS):
+        first = f"'{layers[0].name}' ({layers[0].op_type}) begins with it"
+        reason = (
+            f"{told} is recurrent state, which the caller hands over from call to call: {first}"
+            f"{f', and {len(layers) - 1} more' if len(layers) > 1 else ''}; nnkit takes inputs whose first axis is 1"
+        )
+        remedy = (
+            f"give it and the output that follows it an axis of 1 in front: [{with_one}] (in PyTorch `{name}[0]` at "
+            "the start and `[None]` at the end; for a file, the script in docs/ansi_c.md#state-from-outside); then "
+            "ansi_c takes it with `precision: float32`, where no other layer is refused"
+        )
+    elif _readers(graph, name, (0,), _PARTS):
         turned = ", ".join(str(size or "?") for size in ("1", shape[0], *shape[2:]))
         reason = f"{told} has the time first ({shape[0]} steps); nnkit takes the batch first, of 1"
         remedy = f"export the network with [{turned}] (`batch_first=True` in PyTorch)"
@@ -62,17 +71,18 @@ def _reads_images(graph: onnx.GraphProto, name: str) -> bool:
     return any(node.op_type in _OF_IMAGES and node.input[0] == name for node in graph.node)
 
 
-def _reads(graph: onnx.GraphProto, name: str, positions: Sequence[int]) -> bool:
-    """Whether a recurrent layer of the time-major layout reads a value, or a part of it, at one of these inputs."""
-    values = {name}
+def _readers(
+    graph: onnx.GraphProto, name: str, positions: Sequence[int], through: Sequence[str]
+) -> list[onnx.NodeProto]:
+    """The recurrent layers of the time-major layout that read a value at one of these inputs, also what the operators
+    `through` make of it."""
+    values, found = {name}, []
     for node in graph.node:
-        if node.op_type in _PARTS and node.input[0] in values:
+        if node.op_type in through and node.input[0] in values:
             values.update(node.output)
-        elif _is_time_major(node):
-            read = {node.input[each] for each in positions if each < len(node.input)}
-            if read & values:
-                return True
-    return False
+        elif _is_time_major(node) and values & {node.input[at] for at in positions if at < len(node.input)}:
+            found.append(node)
+    return found
 
 
 def _is_time_major(node: onnx.NodeProto) -> bool:

@@ -68,6 +68,7 @@ class Draft:
     model, weights: as paths in the recipe. images: globs as in the recipe.
     targets: key of each build, its options and one line about its target; others: of the other installed targets, for
     comments. detections: whether the network gives a list of detections. one_scale: whether a target takes no others.
+    anew: those of the targets that cannot keep the integers of the network, which is quantised already.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Draft:
     kind: ModelFormat = "onnx"
     detections: bool = False
     one_scale: bool = False
+    anew: tuple[str, ...] = ()
 
 
 def recipe_text(draft: Draft) -> str:
@@ -91,6 +93,7 @@ def recipe_text(draft: Draft) -> str:
         "model:",
         f"  path: {_quoted(draft.model)}",
         *([f"  weights: {_quoted(draft.weights)}"] if draft.weights else []),
+        *([f"  dequantize: true  # {_no_integers(draft.anew)}"] if draft.anew else []),
         "  inputs:",
     ]
     for each in draft.inputs:
@@ -118,6 +121,11 @@ def recipe_text(draft: Draft) -> str:
         ]
     lines += ["release: {version: 0.1.0}"]
     return "\n".join(lines) + "\n"
+
+
+def _no_integers(targets: Sequence[str]) -> str:
+    names = " and ".join(targets)
+    return f"its integers cannot be kept by {names}: what they stand for is quantised anew"
 
 
 def _glob(each: DraftInput, draft: Draft) -> str:

@@ -59,7 +59,7 @@ def as_node(node: ir.Node) -> Node:
 
 
 class _Surroundings:
-    """The graph around one node, as readers ask for it."""
+    """The graph around one node, and before it, as readers ask for it."""
 
     def __init__(self, editor: Editor, node: ir.Node) -> None:
         self._editor = editor
@@ -73,7 +73,10 @@ class _Surroundings:
 
     def producer(self, value: str) -> Node | None:
         node = self._values[value].producer()
-        return None if node is None else as_node(node)
+        if node is None:
+            return None
+        self._values.update((str(each.name), each) for each in node.inputs if each is not None)
+        return as_node(node)
 
 
 def read(editor: Editor, node: ir.Node, reader: Callable[[ReadableGraph, Node], ReadT]) -> ReadT:

@@ -8,7 +8,7 @@ what nothing here can run, or not in time, is told apart, and so is what loses a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import process_time
 
@@ -16,6 +16,7 @@ from nnkit.errors import InternalError, LayersNotTakenError, NnkitError
 from nnkit.graph import Model
 from nnkit.graph.view import GraphView, Node
 from nnkit.names import yaml_name
+from nnkit.recipe import TargetOptionsBase
 from nnkit.recipe.restructure import ReplaceTail, RestructureEntry, RuleEntry, StripVar, entry_name
 from nnkit.rewrite import RewriteLog
 from nnkit.stages.model_stages import written_steps
@@ -32,7 +33,7 @@ def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructur
     """The same refusal with what would do in its remedy."""
     with build.progress.stage("look for a remedy") as step:
         tries = _Tries(build, restructured)
-        proposals = _by_rules(tries, build, restructured)
+        proposals = _by_rules(tries, build, restructured) or _by_dequantizing(tries, build, restructured.reference)
         if not proposals:
             proposals = _by_cpu(tries, error, build, restructured) or _by_options(tries, build, restructured)
             proposals += _by_cut(tries, error, build, restructured)
@@ -160,6 +161,27 @@ def _by_rules(tries: _Tries, build: Build, restructured: Restructured) -> list[_
     return tried.found(f"restructure: [..., {', '.join(needed)}]   rewrites that take these layers away")
 
 
+def _by_dequantizing(tries: _Tries, build: Build, model: Model) -> list[_Found]:
+    """What the integers of a quantised network stand for, quantised anew; with wider options if need be."""
+    from nnkit.quantize.affine.dequantized import dequantized
+    from nnkit.quantize.affine.quantized_network import is_quantized
+
+    if not is_quantized(model) or build.target.keeps_integers(build.options):
+        return []
+    anew = "model: {dequantize: true}   beside what is there"
+    wider = {f", and targets: {{{build.key}: {{{text}}}}}": each for text, each in _wider(build).items()}
+    for text, options in {"": build.options, **wider}.items():
+        tried = tries.lower(replace(build, options=options), dequantized(model), _steps(build))
+        proposals = [] if tried is None else tried.found(f"{anew}{text}{_in_brackets(_on_cpu(tried.lowered))}")
+        if proposals:
+            return proposals
+    return []
+
+
+def _wider(build: Build) -> Mapping[str, TargetOptionsBase]:
+    return build.target.wider_options(build.options)
+
+
 def _by_cpu(tries: _Tries, error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[_Found]:
     """The refused layers on the CPU."""
     view, reference = GraphView.of(restructured.model), GraphView.of(restructured.reference)
@@ -178,10 +200,10 @@ def _by_cpu(tries: _Tries, error: LayersNotTakenError, build: Build, restructure
 
 def _by_options(tries: _Tries, build: Build, restructured: Restructured) -> list[_Found]:
     """The first of the target's wider options that takes the network."""
-    for text, options in build.target.wider_options(build.options).items():
+    for text, options in _wider(build).items():
         tried = tries.lower(replace(build, options=options), restructured.reference, _steps(build))
         line = f"targets: {{{build.key}: {{{text}}}}}   beside what is there"
-        proposals = [] if tried is None else tried.found(f"{line}{_on_cpu(tried.lowered)}")
+        proposals = [] if tried is None else tried.found(f"{line}{_in_brackets(_on_cpu(tried.lowered))}")
         if proposals:
             return proposals
     return []
@@ -228,18 +250,27 @@ def _by_cut(tries: _Tries, error: LayersNotTakenError, build: Build, restructure
 
 def _other_targets(tries: _Tries, build: Build, model: Model) -> list[_Found]:
     """The installed targets that take the whole network with their default rewrites."""
+    from nnkit.quantize.affine.quantized_network import is_quantized
     from nnkit.target import example_options, working_targets
 
     takers: dict[bool, list[str]] = {True: [], False: []}
+    quantised = is_quantized(model)
     for name, target in working_targets()[0].items():
         if name == build.target.name:
             continue
-        options = build.recipe.targets.get(name) or example_options(target)
+        example = example_options(target)
+        needed = {
+            key: getattr(example, key) for key, each in target.options.model_fields.items() if each.is_required()
+        }
+        needed |= target.options_for_quantised() if quantised else {}
+        options = build.recipe.targets.get(name) or target.options(**needed)
         recipe = build.recipe.model_copy(update={"targets": {**build.recipe.targets, name: options}})
         other = replace(build, recipe=recipe, key=name, target=target, options=options)
         tried = tries.lower(other, model, target.default_rules)
-        for each in [] if tried is None else tried.found(f"{name}{_on_cpu(tried.lowered)}"):
-            takers[each.ran].append(each.line)
+        if tried is not None:
+            written = [] if name in build.recipe.targets else [f"{key}: {value}" for key, value in needed.items()]
+            for each in tried.found(f"{name}{_in_brackets(*written, _on_cpu(tried.lowered))}"):
+                takers[each.ran].append(each.line)
     return [
         _Found(f"targets: {' or '.join(names)}: take the network as it is", ran)
         for ran, names in takers.items()
@@ -250,7 +281,11 @@ def _other_targets(tries: _Tries, build: Build, model: Model) -> list[_Found]:
 def _on_cpu(lowered: Lowered) -> str:
     count = sum(len(segment.layers) for segment in lowered.segments if segment.placement == "cpu")
     whole = count == sum(len(segment.layers) for segment in lowered.segments)
-    return f" ({count} layer{'s' * (count > 1)} on its CPU)" if count and not whole else ""
+    return f"{count} layer{'s' * (count > 1)} on its CPU" if count and not whole else ""
+
+
+def _in_brackets(*words: str) -> str:
+    return f" ({', '.join(filter(None, words))})" if any(words) else ""
 
 
 def _refused(view: GraphView, error: LayersNotTakenError) -> list[Node]:

@@ -211,6 +211,13 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         """What a recipe sets so that a network which is quantised already keeps its integers; empty: nothing."""
         return {}
 
+    def keeps_integers(self, options: OptionsT) -> bool:
+        """Whether a network that is quantised already may keep its integers, with these and `options_for_quantised`.
+
+        Where not, the numbers that they stand for have to be quantised anew (`model.dequantize`).
+        """
+        return True
+
     def has_one_input_scale(self) -> bool:
         """Whether the hardware scales all channels of a picture by one factor, and refuses others."""
         return False

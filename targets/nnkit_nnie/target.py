@@ -126,6 +126,10 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
             for each in choices
         }
 
+    def keeps_integers(self, options: NnieOptions) -> bool:
+        """The mapper chooses them."""
+        return False
+
     def lower(self, model: Model, log: RewriteLog, options: NnieOptions) -> NnieLowered:
         """NNIE and CPU segments, after every limit and tag rule was checked, and that the recipe's mapper is one."""
         from nnkit.graph.quantised_already import refuse_quantised

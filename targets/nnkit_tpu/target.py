@@ -44,7 +44,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         return "auto" if options.precision == "int8" else "max"
 
     def needs_ranges(self, options: TpuOptions) -> bool:
-        """In INT8; in F16 and BF16, ranges say only what comparisons are relative to and what float16 does not hold."""
+        """In INT8; of floats, ranges say only what comparisons are relative to, and what float16 does not hold."""
         return options.precision == "int8"
 
     def usual_calibration(self, options: TpuOptions) -> Literal["kl"]:
@@ -102,6 +102,12 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             "uneven_resize_to_conv",
             "matrices_to_conv",
         )
+
+    def keeps_integers(self, options: TpuOptions) -> bool:
+        """In INT8, on chips that have zero points."""
+        from nnkit_tpu.chips import CV_CHIPS
+
+        return options.precision == "int8" and options.chip not in CV_CHIPS
 
     def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:
         """One segment: all of the network runs on the TPU, or it is refused with every layer that cannot."""

@@ -18,6 +18,9 @@ _ACTIVATIONS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 WITHOUT_PARAMETERS = ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus")
 """Activations that are ONNX's operators of the same name."""
 
+STATE_OPS = ("Cast", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators by which networks take the states of their layers out of one input."""
+
 
 @dataclass(frozen=True, eq=False)
 class Recurrent:
@@ -65,8 +68,9 @@ def read_recurrent(graph: ReadableGraph, node: Node, *, any_function: bool = Fal
     for index, what in ((4, "lengths of sequences"), (7, "peepholes")):
         if node.input(index) and not _is_zero(graph, node.input(index), fill=steps):
             raise Refused(f"it has {what}")
-    if not all(not node.input(index) or _is_zero(graph, node.input(index)) for index in (5, 6)):
-        raise Refused("its first state is not zero")
+    for index in (5, 6):
+        if node.input(index) and not _is_zero(graph, node.input(index)):
+            raise Refused(_first_state(graph, node.input(index)))
     hidden = recurrent.shape[2]
     bias = graph.constant(node.input(3)) if node.input(3) else None
     if bias is None:
@@ -78,6 +82,21 @@ def read_recurrent(graph: ReadableGraph, node: Node, *, any_function: bool = Fal
     functions = tuple(given[at : at + size] for at in range(0, len(given), size))
     return Recurrent(
         node.input(0), cell, directions, steps, hidden, weights, recurrent, bias, resets_after, functions
+    )
+
+
+def _first_state(graph: ReadableGraph, value: str) -> str:
+    """Where a first state that is not zero comes from."""
+    if graph.constant(value) is not None:
+        return "it begins with a constant state that is not zero; taken are layers that begin with zeros"
+    node = graph.producer(value)
+    while node is not None and node.is_op(*STATE_OPS) and graph.constant(node.input(0)) is None:
+        value, node = node.input(0), graph.producer(node.input(0))
+    if node is not None:
+        return f"its first state is computed, by '{node.name}'; taken are layers that begin with zeros"
+    return (
+        f"its first state is given from outside, at input '{value}' (the network goes on where the last call ended); "
+        "taken are layers that begin with zeros"
     )
 
 

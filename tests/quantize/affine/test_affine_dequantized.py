@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from nnkit.api.checking import check
+from nnkit.api.drafting import refused, write_draft
 from nnkit.errors import SeveralError
 from nnkit.importers import import_onnx
 from nnkit.quantize.affine.dequantized import dequantized
@@ -94,3 +95,18 @@ def test_targets_with_integers_of_their_own_name_the_way(tmp_path: Path) -> None
     assert "`dequantize: true`" in text
     path.write_text(recipe.replace("net.onnx,", "net.onnx, dequantize: true,"))
     check(path)
+
+
+def test_init_writes_it_for_targets_that_cannot_keep_the_integers(tmp_path: Path) -> None:
+    quantised_conv(tmp_path, 0.1, 120)
+    for target, anew in (("hi3516dv300", True), ("cv181x", True), ("bm1684x", False), ("gap8", False)):
+        recipe = tmp_path / f"{target}.yaml"
+        write_draft(tmp_path / "net.onnx", recipe, targets=[target], images=None, shapes=())
+        text = recipe.read_text()
+        assert ("dequantize: true" in text) == anew
+        assert refused(recipe, images=False) == []
+        if anew:
+            recipe.write_text("\n".join(line for line in text.split("\n") if "dequantize: true" not in line))
+            (error,) = refused(recipe, images=False)
+            assert "model: {dequantize: true}   beside what is there" in error.remedy
+            assert "ansi_c (precision: int8) or gap8 (scheme: affine) or onnx_qdq: take" in error.remedy
