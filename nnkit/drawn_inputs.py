@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.samples import Sample
+from nnkit.samples import Sample, SamplesOnDemand
 
 if TYPE_CHECKING:
     import onnx
@@ -47,20 +47,17 @@ class Draw:
             if self.whole
             else rng.uniform(self.low, self.high, shape)
         )
-        mean, scale = (np.asarray(each, np.float64).reshape(-1, *[1] * (len(shape) - 2)) for each in self._affine)
+        sides = (-1, *[1] * (len(shape) - 2))
+        mean, scale = (np.asarray(each, np.float64).reshape(sides) for each in (self.mean, self.scale))
         return np.asarray((drawn - mean) * scale, np.float32)
-
-    @property
-    def _affine(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        return self.mean, self.scale
 
 
 _NORMAL = Draw("standard normal")
 _UNIT = Draw("uniform in 0..1", 0.0, 1.0)
 
 
-class DrawnSamples(Sequence[Sample]):
-    """Samples that are drawn when they are asked for; each depends on its index alone. draws: by input name."""
+class DrawnSamples(SamplesOnDemand):
+    """Samples that are drawn; each depends on its index alone. draws: by input name."""
 
     images: Sequence[str] = ()
 
@@ -74,18 +71,8 @@ class DrawnSamples(Sequence[Sample]):
     def picture(self, index: int) -> None:
         """None: there is no picture."""
 
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Sample]: ...
-
-    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._count))]
-        if not -self._count <= index < self._count:
-            raise IndexError(index)
-        index %= self._count
+    def sample(self, index: int) -> Sample:
+        """Drawn by a seed of its own."""
         rng = np.random.default_rng((SEED, index))
         inputs = {spec.name: self.draws[spec.name].numbers(rng, spec.shape) for spec in self._model.inputs}
         return Sample(f"drawn input {index}", inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from nnkit.drawn_inputs import DrawnSamples, drawn_samples
 from nnkit.errors import RecipeError
@@ -14,7 +14,7 @@ from nnkit.input_range import InputRange
 from nnkit.preprocess import Preprocess, list_images, load_input
 from nnkit.preprocess.files import named, spread
 from nnkit.recipe import Calibration, Recipe
-from nnkit.samples import Sample
+from nnkit.samples import Sample, SamplesOnDemand
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,8 +131,8 @@ def calibration_files(recipe: Recipe, model: Model) -> dict[str, list[Path]]:
     return files
 
 
-class VerificationSamples(Sequence[Sample]):
-    """Samples that are read when they are asked for, so that memory does not grow with their number."""
+class VerificationSamples(SamplesOnDemand):
+    """Samples that are read from files."""
 
     def __init__(
         self, model: Model, files: Mapping[str, list[Path]], preprocess: Mapping[str, Preprocess], base: Path
@@ -165,23 +165,16 @@ class VerificationSamples(Sequence[Sample]):
         pixels: NDArray[np.uint8] = np.rint(load_input(path, plain, spec.shape)[0]).astype(np.uint8)
         return pixels.transpose(1, 2, 0) if color == "rgb" else pixels[0]
 
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Sample]: ...
-
-    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._count))]
-        if not -self._count <= index < self._count:
-            raise IndexError(index)
-        return _sample(self._model, self._files, self._preprocess, self._base, index % self._count)
+    def sample(self, index: int) -> Sample:
+        """The files of that number, one for each input."""
+        return _sample(self._model, self._files, self._preprocess, self._base, index)
 
 
 def samples_or_drawn(recipe: Recipe, model: Model) -> VerificationSamples | DrawnSamples:
     """The inputs that a run verifies on; of a recipe that names no images, drawn ones."""
-    return verification_samples(recipe, model) if _names_images(recipe) else _drawn(recipe, model)
+    if _names_images(recipe):
+        return verification_samples(recipe, model)
+    return drawn_samples(model, image_inputs(recipe, model), _declared_types(recipe))
 
 
 def verification_samples(recipe: Recipe, model: Model, most: int | None = None) -> VerificationSamples:
@@ -214,10 +207,6 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
 def _names_images(recipe: Recipe) -> bool:
     """Whether the recipe names images to calibrate or to verify any of its inputs on."""
     return bool(recipe.verify.images) or any(spec.calibration is not None for spec in recipe.model.inputs.values())
-
-
-def _drawn(recipe: Recipe, model: Model) -> DrawnSamples:
-    return drawn_samples(model, image_inputs(recipe, model), _declared_types(recipe))
 
 
 def _declared_types(recipe: Recipe) -> dict[str, int]:

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from nnkit.children.search import import_path
@@ -55,7 +55,7 @@ def target_plugins() -> tuple[EntryPoint, ...]:
     return tuple(_entry_points(group=TARGETS))
 
 
-def _entry_points(**wanted: str) -> Iterator[EntryPoint]:
+def _entry_points(**wanted: Any) -> Iterator[EntryPoint]:
     """Entry points of every package, from the copy that Python finds first. Names are read only of those that have
     any: to read all takes ten times as long."""
     names = (each.name for each in _distributions() if each.entry_points.select(**wanted))
