@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from nnkit.package.contradiction import ContradictionError, hold_equal
 from nnkit.package.envelope import read_envelope
@@ -44,11 +45,10 @@ def check_files(evidence: Evidence, records: Mapping[str, FileRecord]) -> None:
             raise ContradictionError(file, f"it names {name!r}, which is not there")
         if name not in told:
             raise ContradictionError(name, f"{file} does not name it")
-        stored = {"sha256": records[name].sha256, "bytes": records[name].bytes}
-        hold_equal(file, told[name], "the file itself", stored, at=f"of {name!r}")
+        hold_equal(file, told[name], "the file itself", asdict(records[name]), at=f"of {name!r}")
     for network in evidence.networks.values():
         for name, record in network.report["files"].items():
-            stored = {"sha256": records[network.file(name)].sha256, "bytes": records[network.file(name)].bytes}
+            stored = asdict(records[network.file(name)])
             hold_equal(network.file(REPORT), record, "the file itself", stored, at=f"of {name!r}")
 
 
@@ -60,7 +60,7 @@ def check_recipe(evidence: Evidence) -> None:
     targets = recipe["targets"]
     if report["target"] not in targets:
         raise ContradictionError(file, f"its target {report['target']!r} is none of {other}")
-    hold_equal(file, dict.fromkeys([report["target"]], True), other, dict.fromkeys(targets, True), at="targets")
+    hold_equal(file, [report["target"]], other, list(targets), at="targets")
     if evidence.networks:
         hold_equal(
             file,

@@ -17,9 +17,9 @@ from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.package.agreement import ARTIFACT
 from nnkit.package.archive import file_sha256, write_archive
 from nnkit.package.artifact_files import artifact_files, changed_files, is_as_recorded
-from nnkit.package.contradiction import ContradictionError
+from nnkit.package.contradiction import PackageFileError, UnreadableError
 from nnkit.package.envelope import envelope
-from nnkit.package.evidence import EVIDENCE, REPORT, Evidence, UnreadableError, read_evidence
+from nnkit.package.evidence import EVIDENCE, REPORT, Evidence, read_evidence
 from nnkit.package.manifest import FileRecord, Manifest, said_by_recipe, said_by_report
 from nnkit.package.proofs import check_evidence
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME, dependencies, sbom, statement
@@ -67,7 +67,7 @@ def build_package(build_dir: Path, out: Path | None = None, *, key: Ed25519Priva
     records = {name: FileRecord(file_sha256(path), path.stat().st_size) for name, path in files.items()}
     try:
         check_evidence(evidence, records)
-    except (ContradictionError, UnreadableError) as error:
+    except PackageFileError as error:
         reason = f"a proof does not hold: {error.reason}"
         raise GateFailedError(reason, where=str(build_dir / error.file), remedy=_RUN_FIRST) from error
     made: dict[str, bytes | Path] = {

@@ -1,4 +1,4 @@
-"""Two places of a package, or of a build, that say different things."""
+"""What can be wrong with a file of a package, or of a build: it cannot be read, or contradicts another place."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ _ABSENT = object()
 _SHOWN_CHARACTERS = 60
 
 
-class ContradictionError(Exception):
-    """A proof that does not hold. file: the name in the package where that shows; reason: one sentence."""
+class PackageFileError(Exception):
+    """What is wrong with a file. file: its name in the package; reason: one sentence."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(f"{file}: {reason}")
         self.file = file
         self.reason = reason
+
+
+class UnreadableError(PackageFileError):
+    """A file that is not of its form."""
+
+
+class ContradictionError(PackageFileError):
+    """A proof that does not hold, and the file where that shows."""
 
 
 def hold_equal(file: str, said: Any, other_file: str, other: Any, *, at: str = "") -> None:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nnkit.package.evidence import UnreadableError, json_object
+from nnkit.package.contradiction import UnreadableError
+from nnkit.package.evidence import json_object
 from nnkit.package.manifest import json_bytes
 
 if TYPE_CHECKING:

@@ -9,24 +9,16 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from nnkit.errors import UserFileError
+from nnkit.package.contradiction import UnreadableError
 from nnkit.reading.yaml_file import parse_yaml
 
 REPORT, PLAN, LAYERS, RECIPE = "report.json", "plan.json", "layers.csv", "recipe.yaml"
 EVIDENCE = (REPORT, PLAN, LAYERS, RECIPE)
-
-
-class UnreadableError(Exception):
-    """A file that is not of its form. file: its name in the package."""
-
-    def __init__(self, file: str, reason: str) -> None:
-        super().__init__(f"{file}: {reason}")
-        self.file = file
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -43,6 +35,11 @@ class Evidence:
     layers: Sequence[Mapping[str, str]]
     recipe: Mapping[str, Any]
     networks: Mapping[str, Evidence] = field(default_factory=dict)
+
+    @property
+    def of_networks(self) -> tuple[Evidence, ...]:
+        """That of each network: of a deployment's, or this one."""
+        return tuple(self.networks.values()) or (self,)
 
     def file(self, name: str) -> str:
         """The name in the package of one of these files."""
@@ -65,14 +62,7 @@ def read_evidence(read: Callable[[str], bytes]) -> Evidence:
     if networks is None:
         return evidence
     names = _network_names(networks)
-    return Evidence(
-        evidence.folder,
-        evidence.report,
-        evidence.plan,
-        evidence.layers,
-        evidence.recipe,
-        {name: _read(read, network_folder(name)) for name in names},
-    )
+    return replace(evidence, networks={name: _read(read, network_folder(name)) for name in names})
 
 
 def _network_names(networks: Any) -> list[str]:
@@ -85,14 +75,8 @@ def _network_names(networks: Any) -> list[str]:
 
 
 def _read(read: Callable[[str], bytes], folder: str) -> Evidence:
-    texts = {name: _text(folder + name, read(folder + name)) for name in EVIDENCE}
-    return Evidence(
-        folder,
-        report=_json_object(folder + REPORT, texts[REPORT]),
-        plan=_json_object(folder + PLAN, texts[PLAN]),
-        layers=_rows(folder + LAYERS, texts[LAYERS]),
-        recipe=_recipe(folder + RECIPE, texts[RECIPE]),
-    )
+    report, plan, layers, recipe = ((folder + name, read(folder + name)) for name in EVIDENCE)
+    return Evidence(folder, json_object(*report), json_object(*plan), _rows(*layers), _recipe(*recipe))
 
 
 def json_object(file: str, data: bytes) -> dict[str, Any]:
@@ -100,17 +84,7 @@ def json_object(file: str, data: bytes) -> dict[str, Any]:
 
     Raises UnreadableError for anything else.
     """
-    return _json_object(file, _text(file, data))
-
-
-def _text(file: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UnreadableError(file, "it is not UTF-8 text") from error
-
-
-def _json_object(file: str, text: str) -> dict[str, Any]:
+    text = _text(file, data)
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False).encode()  # half a character, \ud800, is none
@@ -122,6 +96,13 @@ def _json_object(file: str, text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UnreadableError(file, "it is not a JSON object")
     return value
+
+
+def _text(file: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(file, "it is not UTF-8 text") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -136,7 +117,8 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
 
 
-def _rows(file: str, text: str) -> list[dict[str, str]]:
+def _rows(file: str, data: bytes) -> list[dict[str, str]]:
+    text = _text(file, data)
     try:
         lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except csv.Error as error:
@@ -150,9 +132,9 @@ def _rows(file: str, text: str) -> list[dict[str, str]]:
     return [dict(zip(heading, line, strict=True)) for line in lines[1:]]
 
 
-def _recipe(file: str, text: str) -> dict[str, Any]:
+def _recipe(file: str, data: bytes) -> dict[str, Any]:
     try:
-        content = parse_yaml(text, what="the recipe", where=file, remedy="")
+        content = parse_yaml(_text(file, data), what="the recipe", where=file, remedy="")
     except UserFileError as error:
         raise UnreadableError(file, error.reason) from error
     if not isinstance(content, dict):

@@ -6,7 +6,7 @@ What one figure alone says cannot be checked here; what two of them say must be 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from nnkit.package.contradiction import ContradictionError, hold_equal
@@ -116,8 +116,9 @@ def _check_tensors(report: Figures, file: str) -> None:
             written = {"bits": int(form[2]), "signed": form[1] != "u"}
             hold_equal(file, said, f"its format {port['format']}", written, at=f"the form of {port['name']!r}")
     forms = {port["name"]: port["format"] for port in ports}
-    for layer, reads in _reads(report["layers"]):
-        for tensor, form_read in reads:
+    for layer in report["layers"]:
+        for number, tensor in enumerate(layer["inputs"]):
+            form_read = layer["formats"].get(f"input{number}")  # some do not say it
             if tensor not in forms:
                 raise ContradictionError(file, f"{layer['name']!r} reads {tensor!r}, which nothing before it writes")
             if form_read is not None:
@@ -128,9 +129,3 @@ def _check_tensors(report: Figures, file: str) -> None:
         if port["name"] not in forms:
             raise ContradictionError(file, f"nothing writes the output {port['name']!r}")
         hold_equal(file, port["format"], "its layer", forms[port["name"]], at=f"the format of {port['name']!r}")
-
-
-def _reads(layers: Sequence[Figures]) -> Iterator[tuple[Figures, list[tuple[str, str | None]]]]:
-    """Each layer with the tensors that it reads, and their formats where it says them."""
-    for layer in layers:
-        yield layer, [(name, layer["formats"].get(f"input{at}")) for at, name in enumerate(layer["inputs"])]

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from nnkit.errors import UsageError
@@ -100,7 +100,7 @@ class Manifest:
         content: dict[str, Any] = {
             each.name: getattr(self, each.name) for each in fields(self) if each.name != "files"
         }
-        content["files"] = {name: {"sha256": it.sha256, "bytes": it.bytes} for name, it in self.files.items()}
+        content["files"] = {name: asdict(record) for name, record in self.files.items()}
         content = json.loads(json_bytes(content, where=MANIFEST_NAME))  # keys that are numbers become texts
         content["digest"] = hashlib.sha256(_canonical(content)).hexdigest()
         return _canonical(content)

@@ -88,9 +88,9 @@ def check_joint_plan(evidence: Evidence) -> None:
             }
             placed = {key: _as_part(value) for key, value in joint[part].items() if key.startswith(prefix)}
             hold_equal(file, placed, network.file(PLAN), wanted, at=part)
-        for part, owner in (("steps", "op"), ("chunks", "op")):
+        for part in ("steps", "chunks"):
             in_order = [_as_part(value, prefix) for value in own[part]]
-            there = [_as_part(value) for value in joint[part] if str(value[owner]).startswith(prefix)]
+            there = [_as_part(value) for value in joint[part] if str(value["op"]).startswith(prefix)]
             hold_equal(file, there, network.file(PLAN), in_order, at=part)
     steps = joint["steps"]
     between = [step["op"] for step in steps if str(step["op"]).split("/")[0] not in evidence.networks]

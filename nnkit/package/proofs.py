@@ -19,8 +19,8 @@ from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.package.accumulator_proof import check_accumulators, is_bounded
 from nnkit.package.agreement import check_derived, check_files, check_recipe
 from nnkit.package.archive import VerifyResult
-from nnkit.package.contradiction import ContradictionError
-from nnkit.package.evidence import PLAN, REPORT, Evidence, UnreadableError, read_evidence
+from nnkit.package.contradiction import PackageFileError, UnreadableError
+from nnkit.package.evidence import PLAN, REPORT, Evidence, read_evidence
 from nnkit.package.figures import check_figures
 from nnkit.package.layer_rows import check_joint_layers, check_layers
 from nnkit.package.manifest import FORMAT, MANIFEST_NAME, FileRecord
@@ -58,16 +58,14 @@ def check_proofs(verified: VerifyResult) -> ProofResult:
         made = {name: _document(verified, name) for name in (MANIFEST_NAME, PROVENANCE_NAME, SBOM_NAME)}
         check_derived(evidence, manifest, made)
         held = check_evidence(evidence, files)
-    except (ContradictionError, UnreadableError) as error:
+    except PackageFileError as error:
         raise _wrong(verified, error.file, error.reason) from error
     except (UsageError, UserFileError) as error:  # nothing can be made of what the report says
         raise _wrong(verified, REPORT, error.reason) from error
     except _SHAPELESS as error:
         raise _wrong(verified, REPORT, f"its proofs cannot be read ({type(error).__name__}: {error})") from error
-    networks = evidence.networks.values() if evidence.networks else (evidence,)
-    others = Counter(
-        str(layer["proof"]) for each in networks for layer in each.report["layers"] if not is_bounded(layer)
-    )
+    layers = [layer for each in evidence.of_networks for layer in each.report["layers"]]
+    others = Counter(str(layer["proof"]) for layer in layers if not is_bounded(layer))
     said_twice = f"files: {len(manifest.files)}, and all that they say twice is the same"
     return ProofResult((*held, said_twice), dict(others))
 
@@ -91,7 +89,7 @@ def check_evidence(evidence: Evidence, files: Mapping[str, FileRecord]) -> tuple
             check_use(each)
             check_figures(each)
         bounded = 0
-        for each in networks or (evidence,):
+        for each in evidence.of_networks:
             check_layers(each)
             bounded += check_accumulators(each)
         if networks:

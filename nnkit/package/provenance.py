@@ -26,7 +26,7 @@ def dependencies(evidence: Evidence) -> dict[str, Any]:
     """What a build was made from and keeps outside of its package, with SHA-256 by name; of a deployment that of all
     its networks."""
     stages_by_name: dict[str, Any] = {}
-    for each in evidence.networks.values() if evidence.networks else (evidence,):
+    for each in evidence.of_networks:
         stages = each.report.get("stages")
         stages_by_name |= {
             each.file(name): entry for name, entry in (stages if isinstance(stages, dict) else {}).items()

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from nnkit.errors import GateFailedError, UserFileError
 from nnkit.output_file import write_output
 from nnkit.package.archive import VerifyResult, verify_package
+from nnkit.package.contradiction import UnreadableError
 from nnkit.package.envelope import is_signed_by, key_id, read_envelope
-from nnkit.package.evidence import UnreadableError
 from nnkit.package.manifest import FORMAT
 from nnkit.package.provenance import PROVENANCE_NAME
 from nnkit.reading import open_regular

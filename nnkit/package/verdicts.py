@@ -16,7 +16,6 @@ from nnkit.package.evidence import RECIPE, REPORT, Evidence, network_folder
 
 _FROM_ABOVE = ("max_abs", "drop")
 _ROUNDING = 1e-9
-_FROM_REPORT = ("macs",)
 _FIGURES = ("cosine", "sqnr_db")
 _LISTS = ("gates", "program_vs_artifact")
 
@@ -43,7 +42,7 @@ def check_gates(evidence: Evidence) -> int:
     """How many there are; a deployment has those of its networks. Raises ContradictionError where they are not the
     recipe's, do not hold, or what was measured is another figure than the report gives."""
     count = 0
-    for each in evidence.networks.values() if evidence.networks else (evidence,):
+    for each in evidence.of_networks:
         file, gates = each.file(REPORT), each.report["verify"]["gates"]
         asked = {name: limit for name, limit in each.recipe["verify"]["gates"].items() if limit is not None}
         told = {gate["name"]: gate["limit"] for gate in gates}
@@ -71,7 +70,7 @@ def check_networks(evidence: Evidence) -> None:
             "released": report["status"] in RELEASED,
             "folder": network_folder(name).rstrip("/"),
             "weight_bytes": report["planner"]["weight_bytes"],
-            **{key: report[key] for key in _FROM_REPORT},
+            "macs": report["macs"],
             **{key: verify["float_vs_program"][key] for key in _FIGURES},
             **{key: verify[key] for key in _LISTS},
         }

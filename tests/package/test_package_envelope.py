@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from nnkit.package.contradiction import UnreadableError
 from nnkit.package.envelope import envelope, is_signed_by, pre_authentication_encoding, read_envelope
-from nnkit.package.evidence import UnreadableError
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER = Ed25519PrivateKey.from_private_bytes(bytes(32))
