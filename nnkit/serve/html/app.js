@@ -36,17 +36,17 @@ const show = () => {
   const lacking = !element("chip").parentElement.hidden && !element("chip").value;
   element("build").disabled = lacking || !others.some((file) => ["model", "recipe"].includes(kind(file)));
 };
-// The chips of the chosen target, and what the chosen chip (or a target without chips) has of precisions.
+const named = (list, id) => list.find(({ name }) => name === element(id).value);
+// The chips of the chosen target, and the precisions of the chosen chip, or of a target without chips.
 const offer = () => {
-  const target = targets.find(({ name }) => name === element("target").value) ?? { chips: [], precisions: [] };
-  const options = target.chips.map(({ name }) => new Option(name));
+  const options = (named(targets, "target")?.chips ?? []).map(({ name }) => new Option(name));
   element("chip").replaceChildren(...(options.length ? [new Option("choose one", ""), ...options] : []));
   offerPrecisions();
 };
 const offerPrecisions = () => {
-  const target = targets.find(({ name }) => name === element("target").value) ?? { chips: [], precisions: [] };
-  const chip = target.chips.find(({ name }) => name === element("chip").value);
-  element("precision").replaceChildren(...(chip ?? target).precisions.map((name) => new Option(name)));
+  const target = named(targets, "target");
+  const { precisions } = named(target?.chips ?? [], "chip") ?? target ?? { precisions: [] };
+  element("precision").replaceChildren(...precisions.map((name) => new Option(name)));
   show();
 };
 const shown = (id) => !element(id).parentElement.hidden && element(id).value;
