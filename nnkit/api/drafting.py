@@ -176,14 +176,13 @@ def _keeps_integers(named: NamedTarget) -> bool:
 def _targets(named: Sequence[NamedTarget], recipe: str, *, quantised: bool) -> tuple[_Written, _Written]:
     """The named targets; the others, by default. quantised: whether they keep the integers that the network has."""
     from nnkit.target import example_options, working_targets
-    from nnkit.target.loading import VARIANT
 
     working = working_targets()[0]
     keys = [each.key for each in named]
     kept = {name: target.options_for_quantised() if quantised else {} for name, target in working.items()}
     chosen: dict[str, tuple[str, str]] = {}
     for each in named:
-        key = f"{each.key}{VARIANT}{each.chip}" if keys.count(each.key) > 1 and each.settings else each.key
+        key = each.own_key if keys.count(each.key) > 1 and each.settings else each.key
         about = each.target.summary
         if each.chip and not each.settings:
             about = f"{about}; on a {each.chip}: nnkit bench out/{recipe}/{key} --on {each.chip}"

@@ -50,7 +50,7 @@ def load_named(path: Path, settings: Sequence[Setting] = (), names: Sequence[str
             keys += mine
             continue
         named = with_what_is_required(named)
-        key = f"{named.key}{VARIANT}{named.chip}" if builds else named.key
+        key = named.own_key if builds else named.key
         keys.append(key)
         added.append(Setting(f"{TARGETS}.{key}", json.dumps(named.settings)))
     if added:
@@ -61,7 +61,6 @@ def load_named(path: Path, settings: Sequence[Setting] = (), names: Sequence[str
 def with_chips(settings: Sequence[Setting]) -> tuple[Setting, ...]:
     """The settings, with `targets=[npu:chip]` as the build for that chip and its options."""
     from nnkit.target import installed_targets, named_target, plugin_name, with_what_is_required
-    from nnkit.target.loading import VARIANT
 
     installed = installed_targets()
     result: list[Setting] = []
@@ -73,7 +72,7 @@ def with_chips(settings: Sequence[Setting]) -> tuple[Setting, ...]:
                 keys.append(name)
                 continue
             named = with_what_is_required(named_target(name, setting.display), setting.display)
-            keys.append(f"{named.key}{VARIANT}{named.chip}" if named.settings else named.key)
+            keys.append(named.own_key if named.settings else named.key)
             if named.settings:
                 result.append(Setting(f"{TARGETS}.{keys[-1]}", json.dumps(named.settings)))
         result.append(Setting(TARGETS, json.dumps(keys), setting.written) if names else setting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from nnkit.cli.options import (
     with_options,
 )
 from nnkit.recipe.model_formats import is_network
+
+if TYPE_CHECKING:
+    from nnkit.recipe.settings import Setting
 
 app = Commands()
 ImagesOption = Annotated[
@@ -77,9 +80,7 @@ def run(
     session: SessionOptions,
 ) -> None:
     """Build, verify and pack a release from a recipe."""
-    from nnkit.api.naming import with_chips
     from nnkit.commands.run import RunOptions, run_command
-    from nnkit.recipe.settings import parse_settings
 
     target, out = build.target, output_folder(build.out)
     if any(is_network(path) for path in recipe) or build.images is not None:
@@ -97,7 +98,7 @@ def run(
         executor=place.choice(),
         jobs=session.jobs,
         trust=session.trust,
-        settings=with_chips(parse_settings(session.settings or [])),
+        settings=_settings(session.settings),
     )
     _once_or_watching(recipe[0], lambda: run_command(recipe, options), session.watching)
 
@@ -137,11 +138,9 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Validate recipes and the files they name; change nothing."""
-    from nnkit.api.naming import with_chips
     from nnkit.commands.check import check_commands
-    from nnkit.recipe.settings import parse_settings
 
-    values = with_chips(parse_settings(asked.settings or []))
+    values = _settings(asked.settings)
 
     def action() -> None:
         check_commands(recipe, targets=asked.target or [], images=asked.images, settings=values, fix=fix, json=json)
@@ -161,11 +160,9 @@ def plan(
     verbose: VerboseOption = False,
 ) -> None:
     """Dry run: rewrites, placement, formats and memory of what `run` would build."""
-    from nnkit.api.naming import with_chips
     from nnkit.commands.plan import plan_command
-    from nnkit.recipe.settings import parse_settings
 
-    values = with_chips(parse_settings(asked.settings or []))
+    values = _settings(asked.settings)
 
     def action() -> None:
         plan_command(
@@ -180,6 +177,14 @@ def plan(
         )
 
     _once_or_watching(recipe, action, watching)
+
+
+def _settings(texts: list[str] | None) -> tuple[Setting, ...]:
+    """What `--set` says, with chips as builds of their targets."""
+    from nnkit.api.naming import with_chips
+    from nnkit.recipe.settings import parse_settings
+
+    return with_chips(parse_settings(texts)) if texts else ()
 
 
 def _once_or_watching(recipe: Path, action: Callable[[], None], watching: bool) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Mapping
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
-from nnkit.errors import NnkitError
 from nnkit.terminal import print_json_text
 
 
@@ -29,12 +29,6 @@ def byte_count(size: int) -> str:
     return f"{size:,} B"
 
 
-def not_built(recipe: str, key: str, error: NnkitError) -> dict[str, Any]:
+def not_built(recipe: Path, key: str, error: str, exit_code: int) -> dict[str, Any]:
     """What stands in the place of a build's report, or plan, where there is none."""
-    return {
-        "recipe": recipe,
-        "target": key,
-        "status": "failed",
-        "error": str(error),
-        "exit_code": int(error.exit_code),
-    }
+    return {"recipe": str(recipe), "target": key, "status": "failed", "error": error, "exit_code": exit_code}

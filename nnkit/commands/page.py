@@ -29,7 +29,7 @@ def view_command(build: Path) -> None:
     path = build / "report.html"
     if path.is_file():
         check_plain_tree(build, "a build")
-    if not path.is_file():
+    else:
         path = _written(build)
     opened = webbrowser.open(path.resolve().as_uri())
     print_line(str(path) if opened else f"{path}: no browser was found here; open this file in one")

@@ -66,7 +66,7 @@ def _plan(
             plan = plan_of(build)
         except NnkitError as error:
             failed[build.key] = error
-            results.append(not_built(str(path), build.key, error))
+            results.append(not_built(path, build.key, str(error), int(error.exit_code)))
             continue
         results.append(plan.data)
         if not json:

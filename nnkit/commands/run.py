@@ -91,10 +91,9 @@ def _run_one(path: Path, options: RunOptions) -> None:
         except Exception as error:
             if len(wanted) == 1:
                 raise
-            told = as_error(error)
-            bug = bug or (error if isinstance(told, InternalError) else None)
-            failed[build.key] = told
-            results.append(not_built(str(path), build.key, told))
+            why = failed[build.key] = as_error(error)
+            bug = bug or (error if isinstance(why, InternalError) else None)
+            results.append(not_built(path, build.key, str(why), int(why.exit_code)))
             continue
         results.append(outcome.report)
         if not options.json:

@@ -19,7 +19,7 @@ from nnkit.api.building import run_build
 from nnkit.api.preparing import builds, load
 from nnkit.api.sweeping import load_sweep
 from nnkit.build_status import exit_code
-from nnkit.commands.common import print_json
+from nnkit.commands.common import not_built, print_json
 from nnkit.commands.run import RunOptions, failure_text, float_fails, switches, unproven_text
 from nnkit.commands.standing_rows import standing_rows
 from nnkit.commands.sweep_table import SweepTable
@@ -178,8 +178,8 @@ def run_job(options: RunOptions, job: Job) -> JobResult:
         (build,) = builds(recipe, (), progress, switches(options))
         outcome, seconds = run_build(build, options.out)
     except Exception as error:
-        told = as_error(error)
-        return JobResult(job, "failed", 0.0, None, str(told), int(told.exit_code), _log(progress))
+        why = as_error(error)
+        return JobResult(job, "failed", 0.0, None, str(why), int(why.exit_code), _log(progress))
     code, text = exit_code(outcome.status), ""
     if code == ExitCode.UNPROVEN:
         text = unproven_text(outcome)
@@ -210,13 +210,7 @@ def _log(progress: Progress) -> str:
 def _as_json(result: JobResult) -> dict[str, Any]:
     if result.report is not None:
         return result.report
-    return {
-        "recipe": str(result.job.recipe),
-        "target": result.job.key,
-        "status": "failed",
-        "error": result.error,
-        "exit_code": result.exit_code,
-    }
+    return not_built(result.job.recipe, result.job.key, result.error, result.exit_code)
 
 
 def _print(results: Sequence[JobResult]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnkit.errors import LayersNotTakenError, ModelError
 from nnkit.visible import Visible, with_lines
@@ -81,6 +81,13 @@ def refusal_lines(title: str, refusals: Sequence[Refusal]) -> Visible:
         reason = first.reason if equal else f"{first.reason}, and the like"
         lines.append(str(Refusal(names, first.op, reason, first.remedy)))
     return with_lines(title, lines)
+
+
+def lines_and_remedy(title: str, refusals: Sequence[Refusal], remedy: str) -> tuple[Visible, str]:
+    """As `refusal_lines`, and what to do: of a single refusal its own remedy, which its line leaves out then."""
+    if len(refusals) == 1 and refusals[0].remedy:
+        return refusal_lines(title, [replace(refusals[0], remedy="")]), refusals[0].remedy
+    return refusal_lines(title, refusals), remedy
 
 
 def folded_names(names: Sequence[str], most: int) -> str:

@@ -39,10 +39,8 @@ def check_graph(graph: onnx.GraphProto, where: str) -> None:
                 if attribute.name in _SIDES:
                     size = max(size, math.prod(map(abs, numbers)))
                 if size > largest:
-                    largest, reason = (
-                        size,
-                        f"{_layer(node)}: its {attribute.name} is {list(numbers[:_SHOWN])}: {size:,}",
-                    )
+                    largest = size
+                    reason = f"{_layer(node)}: its {attribute.name} is {list(numbers[:_SHOWN])}: {size:,}"
     check_bound(reason, largest, WINDOW_VALUES, where)
 
 

@@ -20,7 +20,7 @@ from nnkit.caffe.weights import read_caffemodel, read_user_bytes
 from nnkit.custom_ops import DOMAIN, VERSION
 from nnkit.errors import ModelError, RecipeError
 from nnkit.graph import InputSpec, Model, OutputSpec
-from nnkit.graph.refusal import Refusal, Refused, refusal_lines
+from nnkit.graph.refusal import Refusal, Refused, lines_and_remedy
 from nnkit.graph.view import Shape
 from nnkit.importers.bounds import check_graph, check_window_reads
 from nnkit.importers.custom_layers import (
@@ -209,17 +209,12 @@ def _convert(
 
 
 def _error(refused: list[tuple[CaffeLayer, ModelError]], where: str) -> ModelError:
-    several = len(refused) > 1
-    listed = [
-        Refusal(f"line {layer.line}: {layer.name}", layer.type, problem.reason, problem.remedy if several else "")
-        for layer, problem in refused
-    ]
-    remedy = refused[0][1].remedy if not several else ""
-    return ModelError(
-        refusal_lines(f"the network has layers that cannot be imported ({len(refused)}):", listed),
-        where=where,
-        remedy=remedy or "correct these layers in the prototxt",
+    lines, remedy = lines_and_remedy(
+        f"the network has layers that cannot be imported ({len(refused)}):",
+        [Refusal(f"line {each.line}: {each.name}", each.type, why.reason, why.remedy) for each, why in refused],
+        "correct these layers in the prototxt",
     )
+    return ModelError(lines, where=where, remedy=remedy)
 
 
 def _computed(network: CaffeNetwork, builder: GraphBuilder, inputs: Mapping[str, Shape]) -> list[str]:

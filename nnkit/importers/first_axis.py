@@ -1,4 +1,4 @@
-"""What the first axis of an input is, where it is not one image: told by the layers that read the input."""
+"""What the first axis of an input is, where it is not one image: the layers that read the input show it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,9 @@ if TYPE_CHECKING:
 
 _RECURRENT = ("RNN", "GRU", "LSTM")
 _OF_IMAGES = (
-    "Conv",
-    "ConvTranspose",
-    "MaxPool",
-    "AveragePool",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "BatchNormalization",
-    "InstanceNormalization",
-    "DepthToSpace",
-    "SpaceToDepth",
-    "Flatten",
-    "PRelu",
-)
+    "Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization",
+    "InstanceNormalization", "DepthToSpace", "SpaceToDepth", "Flatten", "PRelu",
+)  # fmt: skip
 _PARTS = ("Slice", "Split", "Gather", "Identity", "Cast")
 """Operators behind which a part of a value still has its axes."""
 
@@ -35,34 +25,35 @@ def not_one_image(graph: onnx.GraphProto, name: str, shape: Sequence[int | str],
 
     shape: as the file has it, open dimensions by name.
     """
-    told = f"input '{name}' of shape [{', '.join(str(size or '?') for size in shape)}]"
-    with_one = ", ".join(["1", *(str(size or "?") for size in shape)])
+    sides = [str(size or "?") for size in shape]
+    what = f"input '{name}' of shape [{', '.join(sides)}]"
+    with_one = f"[{', '.join(['1', *sides])}]"
     if len(shape) == 1:
-        reason = f"{told} has no axis for images, of which a deployed network takes one at a time"
-        remedy = f"export the network with one in front: [{with_one}]"
+        reason = f"{what} has no axis for images, of which a deployed network takes one at a time"
+        remedy = f"export the network with one in front: {with_one}"
     elif layers := _readers(graph, name, (5, 6), STATE_OPS):
         first = f"'{layers[0].name}' ({layers[0].op_type}) begins with it"
         reason = (
-            f"{told} is recurrent state, which the caller hands over from call to call: {first}"
+            f"{what} is recurrent state, which the caller hands over from call to call: {first}"
             f"{f', and {len(layers) - 1} more' if len(layers) > 1 else ''}; nnkit takes inputs whose first axis is 1"
         )
         remedy = (
-            f"give it and the output that follows it an axis of 1 in front: [{with_one}] (in PyTorch `{name}[0]` at "
+            f"give it and the output that follows it an axis of 1 in front: {with_one} (in PyTorch `{name}[0]` at "
             "the start and `[None]` at the end; for a file, the script in docs/ansi_c.md#state-from-outside); then "
             "ansi_c takes it with `precision: float32`, where no other layer is refused"
         )
     elif _readers(graph, name, (0,), _PARTS):
-        turned = ", ".join(str(size or "?") for size in ("1", shape[0], *shape[2:]))
-        reason = f"{told} has the time first ({shape[0]} steps); nnkit takes the batch first, of 1"
+        turned = ", ".join(["1", sides[0], *sides[2:]])
+        reason = f"{what} has the time first ({shape[0]} steps); nnkit takes the batch first, of 1"
         remedy = f"export the network with [{turned}] (`batch_first=True` in PyTorch)"
     elif len(shape) in (2, 4) or _reads_images(graph, name):
         reason = f"input '{name}' has batch {shape[0]}; a deployed network takes one input at a time"
         remedy = "export the network with batch 1 or an open batch, or add replace_input to restructure"
     else:
         reason = (
-            f"{told} begins with an axis of {shape[0]}; nnkit takes that as images, of which there is one at a time"
+            f"{what} begins with an axis of {shape[0]}; nnkit takes that as images, of which there is one at a time"
         )
-        remedy = f"export the network with an axis of 1 in front: [{with_one}]; where it is a batch, with batch 1"
+        remedy = f"export the network with an axis of 1 in front: {with_one}; where it is a batch, with batch 1"
     return ModelError(reason, where=where, remedy=remedy)
 
 

@@ -12,23 +12,10 @@ from nnkit.importers.value_memory import check_values_fit
 if TYPE_CHECKING:
     import onnx
 
-_BY_INPUTS = frozenset(
-    {
-        "Reshape",
-        "Expand",
-        "Tile",
-        "Slice",
-        "Pad",
-        "Resize",
-        "Upsample",
-        "Squeeze",
-        "Unsqueeze",
-        "Split",
-        "TopK",
-        "OneHot",
-    }
-    | {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "CenterCropPad", "AffineGrid", "Trilu"}
-)
+_BY_INPUTS = frozenset({
+    "Reshape", "Expand", "Tile", "Slice", "Pad", "Resize", "Upsample", "Squeeze", "Unsqueeze", "Split", "TopK",
+    "OneHot", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "CenterCropPad", "AffineGrid", "Trilu",
+})  # fmt: skip
 """Operators that take the shape of their result, or what it follows from, as a second input or later."""
 
 

@@ -23,7 +23,6 @@ _CALIBRATION = ("calibration", "train", "training")
 _HELD_OUT = ("held_out", "verification", "val", "validation", "test")
 """Names of subfolders whose pictures have a purpose already."""
 
-_MOST_SIDES = 6  # that a recipe says; the import tells what it refuses
 _LEAST_SIDE = 8  # of a picture; below it is a vector, or a state
 _LEAST_DIVIDED = 10  # pictures; of fewer all are needed to calibrate
 
@@ -106,7 +105,7 @@ def recipe_text(draft: Draft) -> str:
         held_out = _quoted(draft.images.held_out)
         if len(draft.inputs) > 1:
             held_out = f"{{{', '.join(f'{_quoted(each.name)}: {held_out}' for each in fed)}}}"
-        aside = f"  # kept aside: {draft.images.aside}" if draft.images.aside else ""
+        aside = f"  # held out: {draft.images.aside}" if draft.images.aside else ""
         lines += [f"  images: {held_out}{aside}", "  count: 100  # at most, evenly spread"]
     else:
         lines += ["  # images: held_out/*.png  # pictures that calibration has not seen; else the figures flatter"]
@@ -137,9 +136,7 @@ def _glob(each: DraftInput, draft: Draft) -> str:
 def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
     lines = [f"    {_quoted(each.name)}:"]
     image, images = each.is_picture(draft.kind), draft.images
-    if each.shape and (
-        len(each.shape) != 4 or each.shape[0] == 1
-    ):  # what a recipe can say; the import tells the rest
+    if each.shape and (len(each.shape) != 4 or each.shape[0] == 1):  # else it is for the import to refuse
         lines += [f"      shape: [{', '.join(str(side) for side in each.shape)}]"]
     if image and looks_channels_last(each.shape):
         lines += ["      layout: nhwc  # channels last: nnkit takes it as [1, channels, height, width]"]
@@ -148,7 +145,7 @@ def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
     kind = "some dozens, like the real ones" if image else "arrays of this shape, as .npy files"
     glob = _glob(each, draft)
     if glob:
-        kind = "the others: verification keeps some aside" if images.aside else kind
+        kind = "the others: some are held out for verification" if images.aside else kind
         return [*lines, f"      calibration: {{images: {_quoted(glob)}, count: 100}}  # {kind}"]
     glob = "calibration/*.png" if image else "calibration/*.npy"
     comment = f"      # calibration: {{images: {glob}, count: 100}}  # {kind}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.did_you_mean import did_you_mean, suggestion
 from nnkit.errors import UsageError
-from nnkit.target.loading import AnyTarget, installed_targets, load_target, plugin_name, working_targets
+from nnkit.target.loading import VARIANT, AnyTarget, installed_targets, load_target, plugin_name, working_targets
 
 if TYPE_CHECKING:
     from nnkit.recipe import TargetOptionsBase
@@ -29,6 +29,11 @@ class NamedTarget:
     def settings(self) -> Mapping[str, Any]:
         """The options that the name stands for."""
         return self.options or {}
+
+    @property
+    def own_key(self) -> str:
+        """The key of a build for the chip alone, beside others of the target."""
+        return f"{self.key}{VARIANT}{self.chip}"
 
     def is_of(self, options: TargetOptionsBase) -> bool:
         """Whether a build with these options is for the chip."""

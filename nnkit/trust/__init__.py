@@ -11,13 +11,7 @@ from nnkit.trust.bounds import (
 from nnkit.trust.own_builds import made_here, mark_of_report
 from nnkit.trust.private_folder import make_private, why_not_private
 from nnkit.trust.programs import refuse_foreign_code, refuse_programs, refuse_sources_in_ci
-from nnkit.trust.settings import (
-    TIME_VARIABLE,
-    VALUES_VARIABLE,
-    Settings,
-    config_folder,
-    user_settings,
-)
+from nnkit.trust.settings import TIME_VARIABLE, VALUES_VARIABLE, Settings, config_folder, user_settings
 
 __all__ = [
     "MOST_LAYERS_COUNTED",

@@ -7,14 +7,12 @@ kept apart: what nobody vouches for must not make a signed release look old.
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from nnkit.trust.private_folder import make_private, why_not_private
+from nnkit.trust.private_folder import make_private, new_private_file, why_not_private
 from nnkit.trust.settings import config_folder
 
 _FILE = "accepted.json"
@@ -65,15 +63,8 @@ def accept(release: Release) -> None:
     if before is not None and before >= own:
         return
     content = json.dumps({**known, release._key: release.version}, indent=2, sort_keys=True) + "\n"
-    made = folder / f"{_FILE}.{secrets.token_hex(8)}"
-    with suppress(OSError):
-        try:
-            handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(content)
-            made.replace(folder / _FILE)
-        finally:
-            made.unlink(missing_ok=True)
+    with suppress(OSError), new_private_file(folder / _FILE, content.encode("ascii")) as made:
+        made.replace(folder / _FILE)
 
 
 def _read() -> Mapping[str, str]:

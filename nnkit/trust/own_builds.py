@@ -13,7 +13,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from nnkit.trust.private_folder import make_private, why_not_private
+from nnkit.trust.private_folder import make_private, new_private_file, why_not_private
 from nnkit.trust.settings import config_folder
 
 _KEY_FILE = "own_builds.key"
@@ -65,12 +65,5 @@ def _make_key(folder: Path, path: Path) -> None:
     """Made under a name of its own and linked to its place: of runs side by side the first one's stays."""
     if make_private(folder) is not None:
         return
-    made = folder / f"{_KEY_FILE}.{secrets.token_hex(8)}"
-    with suppress(OSError):
-        try:
-            handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(secrets.token_bytes(_KEY_BYTES))
-            os.link(made, path)
-        finally:
-            made.unlink(missing_ok=True)
+    with suppress(OSError), new_private_file(path, secrets.token_bytes(_KEY_BYTES)) as made:
+        os.link(made, path)

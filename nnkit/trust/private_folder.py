@@ -7,7 +7,10 @@ and nobody else may write to them; a folder above may be written by all where on
 from __future__ import annotations
 
 import os
+import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -43,6 +46,21 @@ def make_private(folder: Path) -> str | None:
     except OSError as error:
         return f"{folder} cannot be made: {error.strerror or error}"
     return why_not_private(folder)
+
+
+@contextmanager
+def new_private_file(path: Path, content: bytes) -> Iterator[Path]:
+    """A file beside `path`, for its owner alone, with that content; it is removed unless the block has moved it.
+
+    Raises OSError.
+    """
+    made = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+        yield made
+    finally:
+        made.unlink(missing_ok=True)
 
 
 def _own_group(status: os.stat_result) -> bool:

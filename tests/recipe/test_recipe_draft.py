@@ -121,7 +121,7 @@ def test_about_a_fifth_is_kept_aside_and_never_calibrated_on(tmp_path: Path, nam
     assert {path.with_suffix("") for path in (*seen, *aside)} == {tmp_path / name for name in names}
     assert not {*seen} & {*aside}
     assert 0.1 * len(names) <= len(aside) <= 0.4 * len(names)
-    assert f"# kept aside: {len(aside)} of {len(names)}, those whose names" in text
+    assert f"# held out: {len(aside)} of {len(names)}, those whose names" in text
 
 
 @pytest.mark.parametrize("names", ["012345678", ["x_l", "x_r"] * 9], ids=["too few", "in halves"])

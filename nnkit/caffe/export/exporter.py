@@ -7,14 +7,14 @@ written by the rule for its operator (table.py). What Caffe cannot express is re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from nnkit.caffe.export.context import NodeContext
 from nnkit.caffe.export.origin import OriginalLayer, original_layers
 from nnkit.caffe.export.writer import NetworkWriter, WrittenLayer
 from nnkit.graph import Model
-from nnkit.graph.refusal import LayersRefused, Refusal, Refused, refusal_lines
+from nnkit.graph.refusal import LayersRefused, Refusal, Refused, lines_and_remedy
 from nnkit.graph.tag_words import split_tags
 from nnkit.graph.view import GraphView, Node
 
@@ -140,14 +140,12 @@ def _write_original(original: OriginalLayer, view: GraphView, writer: NetworkWri
 
 
 def _error(refused: list[Refusal]) -> LayersRefused:
-    several = len(refused) > 1
-    listed = refused if several else [replace(refused[0], remedy="")]
-    remedy = "" if several else refused[0].remedy
-    return LayersRefused(
-        refusal_lines(f"the network has layers that Caffe cannot express ({len(refused)}):", listed),
+    lines, remedy = lines_and_remedy(
+        f"the network has layers that Caffe cannot express ({len(refused)}):",
         refused,
-        remedy=remedy or "restructure these layers, or write them as Custom layers that run on the CPU",
+        "restructure these layers, or write them as Custom layers that run on the CPU",
     )
+    return LayersRefused(lines, refused, remedy=remedy)
 
 
 def _split_outputs(writer: NetworkWriter, view: GraphView) -> None:

@@ -90,10 +90,8 @@ class TfliteTensor:
         shape = [1] * self.values.ndim
         if form.per_channel:
             shape[form.axis] = -1
-        real: NDArray[Any] = (self.values - form.zero_point.reshape(shape)) * form.scale.astype(np.float64).reshape(
-            shape
-        )
-        return real
+        scale, zero = form.scale.astype(np.float64).reshape(shape), form.zero_point.reshape(shape)
+        return np.asarray((self.values - zero) * scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,9 +230,8 @@ def _indices(numbers: Any, count: int) -> list[int]:
 def _tensor(tflite: Any, model: Any, tensor: Any, names: NamePool) -> TfliteTensor:
     types = {number: name for name, number in vars(tflite.TensorType).items() if name.isupper()}
     kind = types.get(tensor.Type(), f"type {tensor.Type()}")
-    name = names.free(
-        _written_name(tensor).split(";")[0] or "tensor"
-    )  # of layers that were fused, the converter joins the names
+    # Of layers that were fused, the converter joins the names.
+    name = names.free(_written_name(tensor).split(";")[0] or "tensor")
     shape = tuple(int(size) for size in np.atleast_1d(tensor.ShapeAsNumpy())) if tensor.ShapeLength() else ()
     if any(size < 0 for size in shape) or len(shape) > 8:
         raise ValueError("a shape that cannot be")
