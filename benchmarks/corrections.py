@@ -5,7 +5,7 @@
 
 Networks of `benchmarks.zoo` with seeded random weights, 32 random inputs to calibrate on and 16 others to measure on.
 SQNR in dB of the simulated outputs to the float network's: with `corrections: []`, and of a recipe that says nothing
-of corrections, which gets those that help on calibration inputs kept aside. Needs the extra `zoo`.
+of corrections, which gets those that help on held-out calibration inputs. Needs the extra `zoo`.
 
 `--detector`: RFB-320 on the NNIE, calibrated on 24 photos of ImageNet, with no correction, with either of two, and
 with both; cosine, SQNR and float detections that are there again, on six photos of faces.

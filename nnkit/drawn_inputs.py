@@ -84,8 +84,8 @@ def drawn_samples(
     """Samples for a network.
 
     pixels: how pictures become those inputs that are made of pictures. types: element types of ONNX that the file
-    declares, by input. Of the rest, what reads an input tells its range: a quantiser, or the rows of a table. Others
-    are standard normal, or uniform in 0..1 where the network computes no finite numbers of those.
+    declares, by input. Other inputs have the range of the quantiser or the table that reads them. Inputs of unknown
+    range are standard normal, or uniform in 0..1 where the network computes no finite numbers of those.
     """
     graph = model.proto().graph
     known = {spec.name: _draw(graph, spec.name, pixels.get(spec.name), types) for spec in model.inputs}
@@ -107,7 +107,7 @@ def _finite(model: Model, samples: DrawnSamples) -> bool:
 
 
 def _draw(graph: onnx.GraphProto, name: str, preprocess: Preprocess | None, types: Mapping[str, int]) -> Draw | None:
-    """How an input is drawn; None where nothing tells its range."""
+    """How an input is drawn; None where its range is not known."""
     if preprocess is not None:
         return Draw("pixels 0..255", 0.0, 255.0, True, preprocess.mean, preprocess.scale)
     ranges = [*_stored_ranges(graph, name)]
@@ -120,7 +120,7 @@ def _draw(graph: onnx.GraphProto, name: str, preprocess: Preprocess | None, type
 
 
 def _stored_ranges(graph: onnx.GraphProto, name: str) -> Iterator[tuple[float, float, bool]]:
-    """Least and greatest number that each reader of an input keeps apart, and whether it takes them as rows."""
+    """Least and greatest number of an input that its readers tell apart, and whether they are indices of rows."""
     from onnx import numpy_helper
 
     tensors = {tensor.name: tensor for tensor in graph.initializer}
@@ -144,7 +144,7 @@ def _stored_ranges(graph: onnx.GraphProto, name: str) -> Iterator[tuple[float, f
 
 
 def _numbers_rows(graph: onnx.GraphProto, clip: onnx.NodeProto) -> bool:
-    """Whether what is kept within bounds are integers at once: numbers of rows in a table."""
+    """Whether what is kept within bounds becomes integers at once: indices of a table's rows."""
     readers = [node for node in graph.node if clip.output[0] in node.input]
     return bool(readers) and all(node.op_type == "Cast" for node in readers)
 

@@ -23,7 +23,7 @@ _ALL = (
     ErrorCode(
         "NK100",
         "Several things are wrong",
-        "`nnkit check` tells all that it finds at once; each entry has its own place and remedy.",
+        "`nnkit check` reports all that it finds at once; each entry has its own place and remedy.",
         ("Mend them from the top: a later one may follow from an earlier one.",),
     ),
     ErrorCode(
@@ -50,7 +50,7 @@ _ALL = (
         "The recipe asks for what cannot be",
         "The recipe is well formed, but something it names is not there or does not fit: a file, a glob, an input, a "
         "correction that the target does not offer.",
-        ("The message names the line (file:line:column) and what would be right.", "`nnkit check RECIPE` tells all."),
+        ("The message names the line (file:line:column) and what would be right.", "`nnkit check RECIPE` lists all."),
     ),
     ErrorCode(
         "NK202",

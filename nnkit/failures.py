@@ -106,7 +106,7 @@ def _plugin_of(error: BaseException) -> tuple[str, str] | None:
 
 def fail(message: str, exit_code: ExitCode, code: str) -> NoReturn:
     """End with a message on stderr. code: of `nnkit.error_codes`."""
-    with suppress(UserFileError):  # what failed is told, and is the exit code
+    with suppress(UserFileError):  # what failed is reported below, and gives the exit code
         flush(sys.stdout)
     write_error(message, code)
     raise SystemExit(int(exit_code))

@@ -87,7 +87,7 @@ class Accepted:
 
 
 def accept(build: Build, *, images: bool = True) -> Accepted:
-    """All that is refused before anything is calibrated: `check` tells it, and `run` and `plan` begin with it.
+    """All that is refused before anything is calibrated: `check` reports it, and `run` and `plan` begin with it.
 
     images: whether the files that calibration and verification read have to be there.
     """

@@ -1,4 +1,4 @@
-"""Sequences that repeat within a list, so that a message tells them once with a count."""
+"""Sequences that repeat within a list, so that a message says them once with a count."""
 
 from __future__ import annotations
 

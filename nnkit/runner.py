@@ -92,7 +92,7 @@ class Runner(Protocol):
 
 @runtime_checkable
 class MeasuresCode(Protocol):
-    """A board whose compiler tells how large the code is, without running it."""
+    """A board whose compiler measures the size of the code, which does not have to run."""
 
     @property
     def name(self) -> str:

@@ -47,7 +47,7 @@ _LABELS = {"equalize": "equalisation", "balance": "balancing"}
 def to_program(
     lowered: LoweredLayers, quantization: Quantization, options: AffineOptions, formats: WeightFormats | None = None
 ) -> AffineProgram:
-    """The affine program, with the corrections that the recipe asks for and that hold on images kept aside.
+    """The affine program, with the corrections that the recipe asks for and that hold on held-out images.
 
     formats: of the weights, where an earlier call for this network has found them.
 

@@ -1,7 +1,5 @@
-"""What can be told of a recipe before anything is calibrated: what a run refuses by then, by the same code.
-
-Beside that, all that is wrong with the files that it names is told at once.
-"""
+"""All that is wrong with a recipe: what a run refuses before it calibrates, by the same code, and what is wrong with
+the files that the recipe names."""
 
 from __future__ import annotations
 
@@ -125,7 +123,7 @@ def _accept(build: Build, findings: _Findings) -> Accepted | None:
 
 
 def _network(recipe: Recipe, findings: _Findings) -> Shapes:
-    """The shapes of the network's inputs, 0 for a side that cannot be told. Raises what its file has wrong first."""
+    """The shapes of the network's inputs, 0 for a side that is open. Raises what its file has wrong first."""
     from nnkit.importers import DeclaredInputs, ImportOptions, read_onnx_network, settle_inputs
     from nnkit.recipe.restructure import entry_name
 

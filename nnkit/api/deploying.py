@@ -35,7 +35,7 @@ def load_deployment_recipe(path: Path, settings: Sequence[Setting] = ()) -> Depl
 
 
 def check_deployment(path: str | Path, settings: Sequence[Setting] = ()) -> CheckedDeployment:
-    """Open what a deployment's recipe and those of its networks name; nothing is computed.
+    """Open what a deployment's recipe and those of its networks name; nothing is calibrated.
 
     Raises InvalidRecipeError for the recipe's own text; otherwise the one NnkitError that was found, or SeveralError.
     """

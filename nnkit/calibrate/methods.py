@@ -19,7 +19,7 @@ Method: TypeAlias = Literal["max", "percentile", "mse", "kl"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 AUTO: Final = "auto"
-"""Stands for the method that is best on inputs kept aside."""
+"""Stands for the method that is best on held-out inputs."""
 
 SEARCHES: frozenset[str] = frozenset({"mse", "kl"})
 """Methods that weigh clipping against resolution: their ranges depend on the format's bits."""

@@ -36,7 +36,7 @@ PANEL = "From a model to a release"
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What `run` builds, and how it tells."""
+    """What `run` builds, and where."""
 
     target: TargetOption = None
     images: ImagesOption = None

@@ -76,9 +76,9 @@ def _name(param: Any) -> str:
 
 
 def _usage(context: Any, option: str = "") -> str:
-    """How the command is written, with an option that it must have, and where its options are told."""
+    """How the command is written, with an option that it must have, and what lists its options."""
     if context is None:
         return "`nnkit -h` shows all commands"
     pieces = " ".join(context.command.collect_usage_pieces(context))
     pieces = pieces.replace("[OPTIONS]", f"{option}[OPTIONS]")
-    return f"write {context.command_path} {pieces}; `{context.command_path} -h` tells all"
+    return f"write {context.command_path} {pieces}; `{context.command_path} -h` lists its options"

@@ -40,21 +40,21 @@ def check_commands(
     Raises what is wrong with the only recipe that is, and SeveralError for several, with the worst exit code.
     """
     failed: list[NnkitError] = []
-    told: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for path in paths:
         try:
             with drafted_aside(path, targets, images) as (recipe, names):
                 checked = check_command(recipe, targets=names, settings=settings, fix=fix)
-            told.append({"file": str(path), "valid": True} | checked.data)
+            results.append({"file": str(path), "valid": True} | checked.data)
             if not json:
                 print_line(f"{path}: valid")
                 for line in checked.lines:
                     print_line(f"  {line}")
         except NnkitError as error:
             failed.append(error)
-            told.append(_refused(path, error))
+            results.append(_refused(path, error))
     if json:
-        print_json(told[0] if len(told) == 1 else told)
+        print_json(results[0] if len(results) == 1 else results)
         sys.stdout.flush()
     if len(failed) == 1:
         raise failed[0]
@@ -88,7 +88,7 @@ class Found:
 def check_command(
     path: Path, *, targets: Sequence[str] = (), settings: Sequence[Setting] = (), fix: bool = False
 ) -> Found:
-    """Open what the recipe names, and tell all that is wrong at once. Nothing is computed.
+    """Open what the recipe names, and report all that is wrong at once. Nothing is calibrated.
 
     fix: words of the recipe of which it is known what they were meant to be are replaced first.
     """

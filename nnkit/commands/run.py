@@ -53,8 +53,8 @@ class RunOptions:
 def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
     """Build every wanted target of every recipe.
 
-    All are tried, and the exit code is the worst. A table tells of several recipes, of one that spans a grid, and of
-    several builds at a time.
+    All are tried, and the exit code is the worst. Several recipes, one that spans a grid, and several builds at a
+    time get a table.
     """
     from nnkit.commands.sweep import jobs_of, sweep
     from nnkit.executors import check_choice

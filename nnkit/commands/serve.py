@@ -71,7 +71,7 @@ def serve_command(given: ServeArguments) -> None:
 
     if given.job_memory_bytes is not None and not can_be_seen():
         raise UsageError(
-            "this system does not tell what processes hold", where="--job-memory-mib", remedy="leave it out"
+            "this system does not report the memory of processes", where="--job-memory-mib", remedy="leave it out"
         )
     limits = Limits(
         given.max_upload_bytes,

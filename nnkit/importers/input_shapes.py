@@ -137,7 +137,7 @@ def _ids_as_float(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> list[st
     graph.node.insert(0, onnx.helper.make_node("Clip", [value.name, *bounds], [clipped], name=clipped))
     graph.node.insert(1, onnx.helper.make_node("Cast", [clipped], [ids], name=ids, to=onnx.TensorProto.INT64))
     value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
-    return [f"input '{value.name}', numbers of rows in a table, is taken as float32"]
+    return [f"input '{value.name}', indices of rows in a table, is taken as float32"]
 
 
 def _pin(graph: onnx.GraphProto, value: onnx.ValueInfoProto, declared: DeclaredInputs, where: str) -> list[str]:

@@ -102,7 +102,7 @@ def _known_condition(proto: onnx.ModelProto, name: str, run: Run) -> bool | None
     except MemoryError:
         raise
     except Exception:
-        return None  # ONNX Runtime cannot run it, which is told where it runs the whole network
+        return None  # ONNX Runtime cannot run it, which is reported where it runs the whole network
     return bool(condition.reshape(-1)[0]) if condition.size == 1 else None
 
 

@@ -32,20 +32,20 @@ def check_files(evidence: Evidence, records: Mapping[str, FileRecord]) -> None:
     records: of all files but those that are made of them.
     """
     report, file = evidence.report, evidence.file(REPORT)
-    told = {f"{ARTIFACT}/{name}": record for name, record in report["artifact"].items()}
-    told |= report["files"]
+    stated = {f"{ARTIFACT}/{name}": record for name, record in report["artifact"].items()}
+    stated |= report["files"]
     for row in report.get("networks", ()):
-        told |= {network_folder(row["name"]) + name: record for name, record in row["files"].items()}
+        stated |= {network_folder(row["name"]) + name: record for name, record in row["files"].items()}
     wanted = {name for each in (evidence, *evidence.networks.values()) for name in map(each.file, EVIDENCE)}
-    missing = sorted(wanted - told.keys() - {file})
+    missing = sorted(wanted - stated.keys() - {file})
     if missing:
         raise ContradictionError(file, f"it has no SHA-256 of {missing[0]}")
-    for name in sorted(told.keys() | records.keys() - {file}):
+    for name in sorted(stated.keys() | records.keys() - {file}):
         if name not in records:
             raise ContradictionError(file, f"it names {name!r}, which is not there")
-        if name not in told:
+        if name not in stated:
             raise ContradictionError(name, f"{file} does not name it")
-        hold_equal(file, told[name], "the file itself", asdict(records[name]), at=f"of {name!r}")
+        hold_equal(file, stated[name], "the file itself", asdict(records[name]), at=f"of {name!r}")
     for network in evidence.networks.values():
         for name, record in network.report["files"].items():
             stored = asdict(records[network.file(name)])

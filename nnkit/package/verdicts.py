@@ -45,10 +45,10 @@ def check_gates(evidence: Evidence) -> int:
     for each in evidence.of_networks:
         file, gates = each.file(REPORT), each.report["verify"]["gates"]
         asked = {name: limit for name, limit in each.recipe["verify"]["gates"].items() if limit is not None}
-        told = {gate["name"]: gate["limit"] for gate in gates}
-        if len(told) != len(gates):
+        limits = {gate["name"]: gate["limit"] for gate in gates}
+        if len(limits) != len(gates):
             raise ContradictionError(file, "a gate stands twice among verify.gates")
-        hold_equal(file, told, each.file(RECIPE), asked, at="gates")
+        hold_equal(file, limits, each.file(RECIPE), asked, at="gates")
         for gate in gates:
             _check_measured(gate, each.report["verify"], file)
             _check_gate(gate, file)
@@ -95,8 +95,8 @@ def _check_status(evidence: Evidence, ran: Sequence[str]) -> None:
         raise ContradictionError(file, "a runner stands twice among verify.program_vs_artifact")
     asked = [] if evidence.networks else evidence.recipe["verify"].get("require") or []
     required = [name for name in asked if name in hows]
-    told = {each["how"]: each["ran"] for each in verify.get("required", [])}
-    hold_equal(file, told, evidence.file(RECIPE), dict.fromkeys(required, True), at="required runners that ran")
+    have_run = {each["how"]: each["ran"] for each in verify.get("required", [])}
+    hold_equal(file, have_run, evidence.file(RECIPE), dict.fromkeys(required, True), at="required runners that ran")
     for name in required:
         if name not in ran:
             raise ContradictionError(file, f"{name} is required by {evidence.file(RECIPE)}, and has not run")
@@ -121,8 +121,8 @@ def _check_measured(gate: Mapping[str, Any], verify: Mapping[str, Any], file: st
     else:
         stated = [floats[name]]
     if measured not in stated:
-        told = ", ".join(f"{value}" for value in stated)
-        raise ContradictionError(file, f"the gate {name} measured {measured}, elsewhere the report has {told}")
+        others = ", ".join(map(str, stated))
+        raise ContradictionError(file, f"the gate {name} measured {measured}, elsewhere the report has {others}")
 
 
 def _check_gate(gate: Mapping[str, Any], file: str) -> None:

@@ -1,7 +1,7 @@
 """Biases that take back the shift of each convolution's mean: what all arithmetics share, and that of fixed point.
 
 Rounded weights, rounded inputs and clipped ones shift the mean of a channel's sums; the bias, which has the
-accumulator's resolution, takes the shift back. What comes of it is judged by the outputs on images kept aside, and
+accumulator's resolution, takes the shift back. What comes of it is judged by the outputs on held-out images, and
 undone where it harms. In fixed point, layers are corrected strictly in order, each behind layers that are corrected
 already, by the float network's sums (before the activation) on calibration images. `nnkit.quantize.affine` walks its
 layers in the same way; a target that cannot run its layers one by one brings a formula of its own.

@@ -1,4 +1,4 @@
-"""Corrected biases and equalised channels of power-of-two fixed point, each judged on inputs kept aside.
+"""Corrected biases and equalised channels of power-of-two fixed point, each judged on held-out inputs.
 
 Equalisation changes what the values between two convolutions are, so that reports cannot compare these with the float
 network's. It is judged last, together with the biases, and has to gain beyond what they do.

@@ -1,4 +1,4 @@
-"""What parts of the calibration inputs span, for stages that judge ranges on the inputs kept aside.
+"""What parts of the calibration inputs span, for stages that judge ranges on the held-out inputs.
 
 The choice of the method and the tuning of ranges keep the same quarters aside. What the first one observed of the
 others is kept for the second, as long as the network is.

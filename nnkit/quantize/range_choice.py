@@ -54,7 +54,7 @@ class RangeChoice:
     def note(self) -> str:
         """What was chosen, and why."""
         figures = ", ".join(f"{trial.method} {trial.sqnr_db:.2f} dB" for trial in self.trials)
-        held_out = "kept aside" if self.held_out else "which it was calibrated on, as there is no other"
+        held_out = "held out" if self.held_out else "which it was calibrated on, as there is no other"
         one = self.judged_on == 1
         return (
             f"calibration method {self.method}: {figures}, on {self.judged_on} input{'' if one else 's'} {held_out}"

@@ -5,8 +5,8 @@ value: so each range is widened in steps from the method's to the extremes, the 
 of what the target's format keeps of the value, everything else exact, and the width is taken at which their outputs
 are nearest to the float network's on calibration inputs. A value that several layers read is judged by all of them.
 
-That is blind to what errors of several layers do together, so the whole is judged by the program's outputs on inputs
-kept aside, a quarter of them at a time.
+That is blind to what errors of several layers do together, so the whole is judged by the program's outputs on
+held-out inputs, a quarter of them at a time.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def choose_tuning(
     asked: bool,
     on_round: Callable[[int, int], None] = lambda number, rounds: None,
 ) -> RangeTuning:
-    """The ranges of `statistics` tuned on the samples, or none where that does not pay on samples kept aside.
+    """The ranges of `statistics` tuned on the samples, or none where that does not pay on held-out samples.
 
     statistics: of all calibration inputs, by the method. samples: at least `FEWEST`. asked: it is kept unless it
     harms; otherwise it has to gain 0.1 dB and two standard errors on the mean input. Of large networks fewer samples

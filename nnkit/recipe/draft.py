@@ -230,7 +230,7 @@ def pictures_in(folder: Path) -> Pictures:
     """The pictures to calibrate and to verify on.
 
     Subfolders named for it are taken as they are (`calibration`, `train`; `held_out`, `val`, `test`). Where there are
-    none, about a fifth is kept aside for verification, by a character of the names, so that plain globs say which.
+    none, about a fifth is held out for verification, by a character of the names, so that plain globs say which.
     Raises UsageError for a folder without pictures.
     """
     if not folder.is_dir():
@@ -283,7 +283,7 @@ def _kind(folder: Path) -> _Kind | None:
 
 
 def _divided(kind: _Kind) -> Pictures:
-    """About a fifth of the pictures kept aside: by the last character of their names, or the first.
+    """About a fifth of the pictures, held out: by the last character of their names, or the first.
 
     Where there are few pictures, or neither character divides them so, all are for calibration.
     """

@@ -115,7 +115,7 @@ class Calibration(RecipeModel):
         description="Images that judge corrections by the metric of `verify.task`, labelled as its verification "
         "images are, and neither calibrated nor verified on: a path, glob or list; for several inputs one of these "
         "by input name. A correction is kept where that metric is no worse and the outputs are nearer to the float "
-        "network. `null`: the outputs alone judge, on calibration images kept aside.",
+        "network. `null`: the outputs alone judge, on held-out calibration images.",
         examples=["judging/*/*.pgm"],
     )
     bad_images: float = Field(

@@ -30,7 +30,7 @@ _MOST_SECONDS = 10.0
 
 
 def can_be_seen() -> bool:
-    """Whether this system tells what processes there are, and what they hold."""
+    """Whether this system lists processes and the memory that they hold."""
     return (_PROC / "self" / "stat").is_file()
 
 

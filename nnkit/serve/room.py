@@ -1,4 +1,4 @@
-"""A full disk, told as such."""
+"""A full disk, reported as such."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class Store:
     def change(self, name: str, when: Callable[[JobRecord], bool], **fields: Any) -> JobRecord | None:
         """Changes a job if it is as expected; None where it is not, or is gone.
 
-        Where the disk is full, the change counts all the same, and is written as soon as there is room (`catch_up`).
+        Where the disk is full, the change counts all the same, and is written once there is space (`catch_up`).
         """
         with self._lock:
             record = self._jobs.get(name)

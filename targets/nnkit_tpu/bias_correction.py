@@ -5,7 +5,7 @@ rectifier, whose values have a large mean, that can be most of what INT8 weights
 observed on calibration images in float, and the bias takes the sum back. The integer weights stay as they are: the
 compiler reads other biases, no more.
 
-Shifts of one layer may cancel shifts of another, so the whole is judged: by the outputs on images kept aside, a
+Shifts of one layer may cancel shifts of another, so the whole is judged: by the outputs on held-out images, a
 quarter of them at a time, and where the recipe did not ask for it, by a gain that is more than chance. What is kept
 is observed on all of the images.
 """

@@ -5,7 +5,7 @@ already, and nothing is left to round; the largest of each scale stays as it is,
 layer reads is observed in float on calibration images.
 
 The errors of one layer may make up for those of another, so the whole is judged as corrected biases are: by the
-outputs on images kept aside, a quarter of them at a time.
+outputs on held-out images, a quarter of them at a time.
 """
 
 from __future__ import annotations

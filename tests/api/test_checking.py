@@ -1,4 +1,4 @@
-"""`nnkit check` opens what the recipe names and tells all that is wrong at once."""
+"""`nnkit check` opens what the recipe names and reports all that is wrong at once."""
 
 from __future__ import annotations
 

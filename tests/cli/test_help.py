@@ -47,7 +47,7 @@ def test_help_needs_no_library_that_takes_longer_than_the_page(words: list[str],
 def test_usage_names_the_command_as_it_was_called() -> None:
     environment = {**os.environ, "NNKIT_CALLED_AS": "../nnkit/dev"}
     said = run_nnkit("check", "--nothing", env=environment).stderr
-    assert "fix: write ../nnkit/dev check RECIPE... [OPTIONS]; `../nnkit/dev check -h` tells all" in said
+    assert "fix: write ../nnkit/dev check RECIPE... [OPTIONS]; `../nnkit/dev check -h` lists its options" in said
     assert "../nnkit/dev explain NK211" in said
     assert run_nnkit("help", "check", env=environment).stdout.startswith("Usage: ../nnkit/dev check RECIPE")
     assert "nnkit/dev" not in run_nnkit("--show-completion", "bash", env=environment).stdout

@@ -1,4 +1,4 @@
-"""Corrections as a recipe asks for them: judged on images kept aside, in the emitted pair, undone where they harm."""
+"""Corrections as a recipe asks for them: judged on held-out images, in the emitted pair, undone where they harm."""
 
 from __future__ import annotations
 

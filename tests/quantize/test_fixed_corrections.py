@@ -1,4 +1,4 @@
-"""Corrections of power-of-two fixed point: kept where they help on inputs kept aside, otherwise undone."""
+"""Corrections of power-of-two fixed point: kept where they help on held-out inputs, otherwise undone."""
 
 from __future__ import annotations
 

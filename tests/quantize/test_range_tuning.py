@@ -1,4 +1,4 @@
-"""Tuned ranges: against a search written anew here, judged on inputs kept aside, once, and kept by a pinned table."""
+"""Tuned ranges: against a search written anew here, judged on held-out inputs, once, and kept by a pinned table."""
 
 from __future__ import annotations
 

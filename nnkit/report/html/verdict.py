@@ -111,11 +111,11 @@ def fits(files: PageFiles) -> Figure:
     """Peak, capacity and lower bound of every memory, and the layer that makes the peak."""
     regions = files.report["memory"]
     lines = []
-    told = files.drawn.get("proofs", {})
+    proofs = files.drawn.get("proofs", {})
     for name, use in regions.items():
         capacity = use["capacity_bytes"] or 1
         least = f"at least {byte_size(use['lower_bound_bytes'])}"
-        proof = told.get(name) or ("no plan of these buffers takes less" if use["proven_optimal"] else least)
+        proof = proofs.get(name) or ("no plan of these buffers takes less" if use["proven_optimal"] else least)
         of = f" of {byte_size(use['capacity_bytes'])}" if use.get("limited", True) else ""
         makers = peak_layers(files.plan, name)
         lines.append(

@@ -48,7 +48,7 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
         raise Refused("it has no bounds: remove_identity takes it out")
     readers = editor.users(node.outputs[0])
     if readers and all(is_op(reader, "Cast") for reader in readers):
-        raise Refused("it keeps the numbers of rows within their table")
+        raise Refused("it keeps indices of rows within their table")
     return _Match(node, low, high)
 
 

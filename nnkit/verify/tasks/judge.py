@@ -1,4 +1,4 @@
-"""Judging a change of the network by the metric of the recipe's task, on labelled images kept aside for it."""
+"""Judging a change of the network by the metric of the recipe's task, on labelled images held out for it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class _Candidate:
 
 
 def correct(lowered: NnieLowered, quantization: Quantization, options: NnieOptions) -> Corrected[NnieLowered]:
-    """The network with the corrections that the recipe asks for and that hold on images kept aside; notes say which.
+    """The network with the corrections that the recipe asks for and that hold on held-out images; notes say which.
 
     Raises RecipeError where it asks for some, and there are too few calibration images.
     """
@@ -97,7 +97,7 @@ def correct(lowered: NnieLowered, quantization: Quantization, options: NnieOptio
             best, best_accuracy = candidate, accuracy
     if notes:
         notes.append(
-            f"corrections were judged by the outputs, on {len(kept_aside)} calibration images kept aside{task}"
+            f"corrections were judged by the outputs, on {len(kept_aside)} held-out calibration images{task}"
         )
     corrected = _with_notes(best.lowered, notes)
     if best.lowered is not lowered:

@@ -1,4 +1,4 @@
-"""Whether a correction brings what leaves the NNIE nearer to the float network, on samples kept aside for it."""
+"""Whether a correction brings what leaves the NNIE nearer to the float network, on held-out samples."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_the_bounds_of_a_table_stay(graphs):
     rows = net.op("Gather", net.const(values(10, 4)), kept)
     after, log = graphs.apply(net.model(rows), RULE)
     assert graphs.ops(after) == ["Clip", "Cast", "Gather"]
-    assert "numbers of rows" in log.of(RULE).declined[0].reason
+    assert "indices of rows" in log.of(RULE).declined[0].reason
 
 
 @pytest.mark.parametrize(
