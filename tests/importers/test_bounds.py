@@ -172,3 +172,29 @@ def test_tflite_has_the_same_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("NNKIT_SIZE_FACTOR", "1")
     with pytest.raises(ModelError, match="has 70,000 letters"):
         import_tflite(net.write(path, value))
+
+
+def test_operators_of_all_tflite_subgraphs_count(tmp_path: Path) -> None:
+    """The vectors of a flatbuffer may name one table as often as they like: 24 KB stand for 9,000,000 operators."""
+    import flatbuffers
+    import tflite
+
+    builder = flatbuffers.Builder()
+
+    def repeated(start: Callable[..., int], table: int) -> int:
+        start(builder, 3000)
+        for _ in range(3000):
+            builder.PrependUOffsetTRelative(table)
+        return int(builder.EndVector())
+
+    tflite.OperatorStart(builder)
+    operators = repeated(tflite.SubGraphStartOperatorsVector, tflite.OperatorEnd(builder))
+    tflite.SubGraphStart(builder)
+    tflite.SubGraphAddOperators(builder, operators)
+    subgraphs = repeated(tflite.ModelStartSubgraphsVector, tflite.SubGraphEnd(builder))
+    tflite.ModelStart(builder)
+    tflite.ModelAddSubgraphs(builder, subgraphs)
+    builder.Finish(tflite.ModelEnd(builder), b"TFL3")
+    (tmp_path / "net.tflite").write_bytes(builder.Output())
+    with pytest.raises(ModelError, match="has 9,000,000 layers; at most 20,000"):
+        import_tflite(tmp_path / "net.tflite")

@@ -148,25 +148,20 @@ def read_tflite(path: Path) -> TfliteNetwork:
 
 def _network(tflite: Any, data: bytes, where: str) -> TfliteNetwork:
     model = tflite.Model.GetRootAsModel(data, 0)
+    codes = [model.OperatorCodes(index) for index in range(_count(model.OperatorCodesLength(), data))]
+    kinds = [_kind(tflite, code) for code in codes]
     graphs = [model.Subgraphs(index) for index in range(_count(model.SubgraphsLength(), data))]
-    kinds = {
-        _kind(tflite, model, graph.Operators(index))
-        for graph in graphs
-        for index in range(_count(graph.OperatorsLength(), data))
-    }
-    _check_single(kinds, len(graphs), where)
+    check_layers(sum(_count(each.OperatorsLength(), data) for each in graphs), where)
+    written = [[each.Operators(index) for index in range(each.OperatorsLength())] for each in graphs]
+    _check_single({kinds[each.OpcodeIndex()] for part in written for each in part}, len(graphs), where)
     graph = graphs[0]
-    written = (graph.Operators(index) for index in range(_count(graph.OperatorsLength(), data)))
-    check_layers(sum(max(each.OutputsLength(), 1) for each in written), where)  # a SPLIT is one for each output
+    check_layers(sum(max(each.OutputsLength(), 1) for each in written[0]), where)  # a SPLIT is one for each output
     check_names((_written_name(graph.Tensors(index)) for index in range(_count(graph.TensorsLength(), data))), where)
     names = NamePool()
     tensors = tuple(
         _tensor(tflite, model, graph.Tensors(index), names) for index in range(_count(graph.TensorsLength(), data))
     )
-    operators = tuple(
-        _operator(tflite, model, graph.Operators(index), len(tensors))
-        for index in range(_count(graph.OperatorsLength(), data))
-    )
+    operators = tuple(_operator(tflite, kinds[each.OpcodeIndex()], each, len(tensors)) for each in written[0])
     inputs, outputs = (
         tuple(_indices(numbers, len(tensors))) for numbers in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
@@ -278,9 +273,8 @@ def _quantised(parameters: Any, shape: tuple[int, ...], name: str) -> Quantised 
     return Quantised(scale, zero, axis)
 
 
-def _kind(tflite: Any, model: Any, operator: Any) -> str:
+def _kind(tflite: Any, code: Any) -> str:
     """The builtin's name, or the custom operator's own."""
-    code = model.OperatorCodes(operator.OpcodeIndex())
     number = max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))
     kind = next(
         (name for name, value in vars(tflite.BuiltinOperator).items() if value == number), f"BUILTIN_{number}"
@@ -288,7 +282,7 @@ def _kind(tflite: Any, model: Any, operator: Any) -> str:
     return (code.CustomCode() or b"CUSTOM").decode("utf-8") if kind == "CUSTOM" else kind
 
 
-def _operator(tflite: Any, model: Any, operator: Any, tensors: int) -> TfliteOperator:
+def _operator(tflite: Any, kind: str, operator: Any, tensors: int) -> TfliteOperator:
     inputs, outputs = (
         tuple(_indices(numbers, tensors)) if count else ()
         for numbers, count in (
@@ -298,7 +292,7 @@ def _operator(tflite: Any, model: Any, operator: Any, tensors: int) -> TfliteOpe
     )
     if any(index < 0 for index in outputs):
         raise ValueError("a result that there is not")
-    return TfliteOperator(_kind(tflite, model, operator), inputs, outputs, _options(tflite, operator))
+    return TfliteOperator(kind, inputs, outputs, _options(tflite, operator))
 
 
 def _options(tflite: Any, operator: Any) -> dict[str, Any]:
