@@ -29,8 +29,6 @@ def take_known_branches(proto: onnx.ModelProto, run: Run) -> tuple[str, ...]:
     """
     graph = proto.graph
     notes: list[str] = []
-    if not any(_is_if(node) for node in graph.node):
-        return ()
     defined = Counter(_defined_names(graph))
     names = NamePool(defined)
     nodes: list[onnx.NodeProto] = []

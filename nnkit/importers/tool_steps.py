@@ -22,6 +22,7 @@ from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.graph.drawing import drawn_float32
 from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.graph.view import Node
 from nnkit.graph.weights_aside import (
     Weights,
     put_weights,
@@ -100,7 +101,10 @@ def check(state: StepState) -> None:
 
 def resolve(state: StepState) -> None:
     """Take the branches whose conditions are known, and size pools as what runs them does."""
-    count = len(state.proto.graph.node)
+    nodes = state.proto.graph.node
+    if not any(node.op_type == "If" or Node.of(node).integer("ceil_mode", 0) for node in nodes):
+        return
+    count = len(nodes)
     while True:
         state.proto = _inferred(state)
         taken = take_known_branches(state.proto, lambda part: _run_constants(state, part))
