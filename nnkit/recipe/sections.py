@@ -73,8 +73,8 @@ class Calibration(RecipeModel):
         default=None,
         description="`max`: the largest magnitude; `percentile`: the range that holds that share of the values; "
         "`mse`: the range with the least squared quantisation error; `kl`: the range that keeps the distribution "
-        "best; `auto`: the one of these whose outputs are nearest to the float network's, on calibration inputs kept "
-        "aside. `null`: the target's own choice, in most cases `max`.",
+        "best; `auto`: the one of these whose outputs are nearest to the float network's, on held-out "
+        "calibration inputs. `null`: the target's own choice, in most cases `max`.",
     )
     percentile: float = Field(
         default=PERCENTILE,
