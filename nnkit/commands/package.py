@@ -41,22 +41,29 @@ def verify_command(package: Path, key: Path | None, *, json: bool, proofs: bool 
 
     proofs: check again what the package says is proven.
     """
+    from nnkit.api.stated_times import check_times
     from nnkit.package import verify_package
     from nnkit.package.proofs import check_proofs
 
     result = verify_package(package)
     standing = _standing(result, key)
-    proven = check_proofs(result) if proofs else None
+    proven = check_proofs(result, check_times) if proofs else None
     standing.accept()
     if json:
         data: dict[str, Any] = {"package": str(package), "sha256": result.sha256, "intact": True}
         data |= standing.as_json()
         if proven is not None:
-            data["proofs"] = {"checked": list(proven.checked), "accumulators": dict(proven.accumulators)}
+            data["proofs"] = {
+                "checked": list(proven.checked),
+                "accumulators": dict(proven.accumulators),
+                "not_proven_without_signature": list(proven.unproven),
+            }
         print_json(data)
         return
     manifest = result.manifest
     print_line(f"{package}: intact, {standing.signed}")
+    if proven is not None and standing.key is None:
+        print_line(f"  not proven without a signature: {'; '.join(proven.unproven)}")
     standing.print_warnings()
     print_line(f"  {manifest.name} {manifest.version} for {manifest.target}, sha256 {result.sha256}")
     print_line(f"  status {_status(manifest.status)}")

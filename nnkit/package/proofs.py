@@ -2,6 +2,7 @@
 
 - All that it says twice: manifest, provenance and bill of materials against recipe and report (`agreement.py`), files
   against the SHA-256 that the report has of them, the table of layers against report and plan (`layer_rows.py`).
+- What the artifact's files and the report's details say of themselves (`descriptions.py`).
 - Figures that bound or repeat each other (`figures.py`).
 - The memory plan (`plan_proof.py`), the verdict (`verdicts.py`) and the accumulators (`accumulator_proof.py`).
 
@@ -12,7 +13,7 @@ That the whole is not invented consistently is for a signature to say.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nnkit.errors import GateFailedError, UsageError, UserFileError
@@ -20,6 +21,7 @@ from nnkit.package.accumulator_proof import check_accumulators, is_bounded
 from nnkit.package.agreement import check_derived, check_files, check_recipe
 from nnkit.package.archive import VerifyResult
 from nnkit.package.contradiction import PackageFileError, UnreadableError
+from nnkit.package.descriptions import check_descriptions
 from nnkit.package.evidence import PLAN, REPORT, Evidence, read_evidence
 from nnkit.package.figures import check_figures
 from nnkit.package.layer_rows import check_joint_layers, check_layers
@@ -33,14 +35,20 @@ _SHAPELESS = (ValueError, TypeError, KeyError, AttributeError, IndexError, Overf
 
 @dataclass(frozen=True)
 class ProofResult:
-    """checked: what was, in words. accumulators: number of other layers by what the report says of their proof."""
+    """checked: what was, in words. accumulators: number of other layers by what the report says of their proof.
+
+    unproven: what a signature alone can vouch for.
+    """
 
     checked: tuple[str, ...]
     accumulators: Mapping[str, int]
+    unproven: tuple[str, ...]
 
 
-def check_proofs(verified: VerifyResult) -> ProofResult:
+def check_proofs(verified: VerifyResult, check_times: Callable[[Evidence], str] = lambda evidence: "") -> ProofResult:
     """Check the proofs of a package that is intact.
+
+    check_times: holds times to the figures that they follow from, as their target does; says why it could not.
 
     Raises GateFailedError for the first that does not hold, with the file that contradicts; UserFileError for a
     package of an older format, which does not say enough to be held to it.
@@ -57,7 +65,8 @@ def check_proofs(verified: VerifyResult) -> ProofResult:
         files = {name: it for name, it in manifest.files.items() if name not in (PROVENANCE_NAME, SBOM_NAME)}
         made = {name: _document(verified, name) for name in (MANIFEST_NAME, PROVENANCE_NAME, SBOM_NAME)}
         check_derived(evidence, manifest, made)
-        held = check_evidence(evidence, files)
+        held = check_evidence(evidence, files, lambda name: _document(verified, name))
+        not_timed = check_times(evidence)
     except PackageFileError as error:
         raise _wrong(verified, error.file, error.reason) from error
     except (UsageError, UserFileError) as error:  # nothing can be made of what the report says
@@ -67,14 +76,31 @@ def check_proofs(verified: VerifyResult) -> ProofResult:
     layers = [layer for each in evidence.of_networks for layer in each.report["layers"]]
     others = Counter(str(layer["proof"]) for layer in layers if not is_bounded(layer))
     said_twice = f"files: {len(manifest.files)}, and all that they say twice is the same"
-    return ProofResult((*held, said_twice), dict(others))
+    return ProofResult((*held, said_twice), dict(others), unproven(evidence, not_timed))
 
 
-def check_evidence(evidence: Evidence, files: Mapping[str, FileRecord]) -> tuple[str, ...]:
+def unproven(evidence: Evidence, not_timed: str = "") -> tuple[str, ...]:
+    """What no other place of a package confirms. not_timed: why times were not computed again."""
+    lines = ["what code and weights compute", "accuracy, calibration, and what runs measured"]
+    speed = [entry for each in evidence.of_networks for entry in each.report["speed"]]
+    if speed:
+        stated = ", ".join(f"{entry['what']} {entry['value']:g} {entry['unit']}" for entry in speed)
+        reason = f", not computed again: {not_timed}" if not_timed else ""
+        lines.append(f"what times come from ({stated}){reason}")
+    if any(each.report.get("details") for each in evidence.of_networks):
+        lines.append("figures of `details` that stand nowhere else")
+    return tuple(lines)
+
+
+def check_evidence(
+    evidence: Evidence, files: Mapping[str, FileRecord], read: Callable[[str], bytes]
+) -> tuple[str, ...]:
     """All but what is made of it for the package: what was checked, in words.
 
-    files: of the build, by name in the package. Raises ContradictionError for the first that does not hold, and
-    UnreadableError where a file lacks what it should say.
+    files: of the build, by name in the package. read: the content of one.
+
+    Raises ContradictionError for the first that does not hold, and UnreadableError where a file lacks what it should
+    say.
     """
     networks = tuple(evidence.networks.values())
     try:
@@ -96,6 +122,7 @@ def check_evidence(evidence: Evidence, files: Mapping[str, FileRecord]) -> tuple
             check_networks(evidence)
             check_joint_plan(evidence)
             check_joint_layers(evidence)
+        described = check_descriptions(evidence, {name: it.bytes for name, it in files.items()}, read)
     except _SHAPELESS as error:
         raise UnreadableError(REPORT, f"its proofs cannot be read ({type(error).__name__}: {error})") from error
     regions = len(evidence.plan["regions"])
@@ -103,6 +130,7 @@ def check_evidence(evidence: Evidence, files: Mapping[str, FileRecord]) -> tuple
         f"memory plan: {buffers} buffers in {regions} regions do not overlap while live{overlaps}",
         f"comparison: {runners} runners without a difference" if runners else "comparison: nothing has run it",
         f"gates: {gates} kept, those of the recipe",
+        *([f"artifact: {described} values that its files and the report's details have twice"] if described else []),
         *([f"accumulators: those of {bounded} layers, by the sums of their weights"] if bounded else []),
     )
 

@@ -6,23 +6,36 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nnkit.runner import LayerTime, Speed
-from nnkit.verify.artifact import ArtifactVerdict
+
+TIMES = ("milliseconds", "cycles")
 
 
-def clocked(artifacts: Sequence[ArtifactVerdict], clock_hz: int | None) -> list[Speed]:
-    """Milliseconds of each runner that counts instructions: one a cycle, on one core, memory without delay."""
+def times(
+    report: Mapping[str, Any], speed: Sequence[Speed], layers: Mapping[str, LayerTime], clock_hz: int | None
+) -> dict[str, list[dict[str, Any]]]:
+    """`speed` and `layers` of a report, which follow from the rest of it and what its target makes of that."""
+    stated = speed or clocked(report["verify"]["program_vs_artifact"], clock_hz)
+    counted = [{key: value for key, value in layer.items() if key not in TIMES} for layer in report["layers"]]
+    return {"speed": [each.as_json() for each in stated], "layers": with_times(counted, clock_hz, layers)}
+
+
+def clocked(runs: Sequence[Mapping[str, Any]], clock_hz: int | None) -> list[Speed]:
+    """Milliseconds of each runner that counts instructions: one a cycle, on one core, memory without delay.
+
+    runs: of the report, `program_vs_artifact`.
+    """
     if clock_hz is None:
         return []
     return [
         Speed(
             "time",
-            1e3 * verdict.instructions / clock_hz,
+            1e3 * run["instructions"] / clock_hz,
             "ms",
             "estimate",
-            f"the instructions of {verdict.how} at {clock_hz / 1e6:g} MHz, one a cycle on one core",
+            f"the instructions of {run['how']} at {clock_hz / 1e6:g} MHz, one a cycle on one core",
         )
-        for verdict in artifacts
-        if verdict.instructions is not None
+        for run in runs
+        if "instructions" in run
     ]
 
 

@@ -50,8 +50,7 @@ def report(build: Build, outcome: Outcome) -> dict[str, Any]:
         saying = replace(deployment, say=step.say)
         details = build.target.details(saying, build.options, outcome.artifact.folder)
         data = _measured(build, outcome, stages, details)
-        measured = {verdict.how: verdict.measured for verdict in outcome.verdict.artifacts if verdict.measured}
-        shown = build.target.shown({**data.get("details", {}), "measured": measured})
+        shown = build.target.shown(figures_of_target(data))
         _judge(build, outcome, data, shown)
         texts = {
             "plan.json": json_text(plan_to_json(plan)),
@@ -116,14 +115,12 @@ def _machine(build: Build) -> dict[str, str]:
 def _judge(build: Build, outcome: Outcome, data: dict[str, Any], shown: Shown) -> None:
     """Add what follows from the figures: times, doubts and advice."""
     from nnkit.report.advice import advice_for
-    from nnkit.report.clocked import clocked, with_times
+    from nnkit.report.clocked import times
     from nnkit.report.doubts import doubts
     from nnkit.verify.constant_outputs import doubts_of_outputs
 
     clock_hz = build.target.machine(build.options).clock_hz
-    speed = shown.speed or clocked(outcome.verdict.artifacts, clock_hz)
-    data["speed"] = [each.as_json() for each in speed]
-    data["layers"] = with_times(data["layers"], clock_hz, shown.layer_times)
+    data |= times(data, shown.speed, shown.layer_times, clock_hz)
     score, images = data["verify"].get("task"), data["calibration"]["images"]
     floats = outcome.verdict.floats
     data["doubts"] = [
@@ -157,6 +154,13 @@ def _draw_memories(folder: Path, plan: MemoryPlan, program: Program, shown: Show
     for memory in shown.memories:
         drawing = local_memory_svg(memory, [op.name for op in program.ops])
         (folder / f"memory_{memory.name}.svg").write_text(drawing, encoding="utf-8")
+
+
+def figures_of_target(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a target's `shown` is made from: the report's `details`, and what was measured by runner."""
+    runs = report["verify"]["program_vs_artifact"]
+    measured = {run["how"]: run["measured"] for run in runs if run.get("measured")}
+    return {**report.get("details", {}), "measured": measured}
 
 
 def untried(build: Build) -> Untried:
