@@ -15,7 +15,7 @@ from nnkit.api.preparing import load
 from nnkit.errors import NnkitError, SeveralError, UsageError
 from nnkit.output_file import write_output
 from nnkit.reading import read_text
-from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_in, recipe_name, recipe_text, with_shapes
+from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_for, recipe_name, recipe_text, with_shapes
 from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, is_network, remedy_for
 from nnkit.visible import Visible, visible
 
@@ -135,7 +135,7 @@ def _draft(
     named = _named(targets)
     anew = tuple(each.key for each in named if read.quantised and not _keeps_integers(each))
     chosen, others = _targets(named, recipe_name(model), quantised=read.quantised and not anew)
-    pictures = Pictures() if images is None else pictures_in(images)
+    pictures = Pictures() if images is None else pictures_for(inputs, images, FORMAT_OF_SUFFIX[model.suffix.lower()])
     folder = recipe.parent
 
     def inside(path: str) -> str:

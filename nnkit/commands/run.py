@@ -205,14 +205,14 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         print_line(f"  {name:<9}{byte_count(peak)}{of} ({share}{proof})")
     sqnr = "-" if floats["sqnr_db"] is None else f"{floats['sqnr_db']:.1f} dB"
     sqnr = "exact" if floats["max_abs"] == 0.0 else sqnr
-    task = verify.get("task", {})
+    task, count = verify.get("task", {}), floats["inputs"]
+    inputs = f"{count} {'drawn ' if 'drawn' in floats else ''}input{'s' * (count != 1)}"
     if task.get("kind") == "detection":  # distances say nothing of a list of detections
         detections = f"{task['facts']['float_detections']:.0f} detections of the float network"
-        print_line(f"  accuracy by {detections} on {floats['inputs']} inputs")
+        print_line(f"  accuracy by {detections} on {inputs}")
     elif floats["cosine"] is None:
-        print_line(f"  accuracy not measured, on {floats['inputs']} inputs")
+        print_line(f"  accuracy not measured, on {inputs}")
     else:
-        inputs = f"{floats['inputs']} {'drawn ' if 'drawn' in floats else ''}inputs"
         print_line(f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {inputs}")
     if floats["seen_by_calibration"]:
         print_line(

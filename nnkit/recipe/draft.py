@@ -128,9 +128,13 @@ def _no_integers(targets: Sequence[str]) -> str:
 
 
 def _glob(each: DraftInput, draft: Draft) -> str:
-    """The files that an input is calibrated on: pictures for what looks like one, arrays for all."""
-    images = draft.images.calibration
-    return images if each.is_picture(draft.kind) or images.endswith(".npy") else ""
+    """The files that an input is calibrated on."""
+    return draft.images.calibration if _takes(each, draft.images, draft.kind) else ""
+
+
+def _takes(each: DraftInput, files: Pictures, kind: ModelFormat) -> bool:
+    """Pictures for what looks like one, arrays for all."""
+    return each.is_picture(kind) or files.calibration.endswith(".npy")
 
 
 def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
@@ -249,6 +253,19 @@ def pictures_in(folder: Path) -> Pictures:
             remedy=f"put some dozens there ({', '.join(IMAGE_SUFFIXES)}), like those of the application",
         )
     return Pictures(everything.glob(), held_out) if held_out else _divided(everything)
+
+
+def pictures_for(inputs: Sequence[DraftInput], folder: Path, kind: ModelFormat) -> Pictures:
+    """As `pictures_in`. Raises UsageError as well where no input takes what is there."""
+    found = pictures_in(folder)
+    if not any(_takes(each, found, kind) for each in inputs):
+        shapes = ", ".join(f"{each.name} {'x'.join(str(side) for side in each.shape)}" for each in inputs)
+        raise UsageError(
+            f"no input of the network looks like a picture: {shapes}",
+            where="--images",
+            remedy="give a folder with arrays of these shapes, as .npy files, or leave --images out",
+        )
+    return found
 
 
 @dataclass(frozen=True)

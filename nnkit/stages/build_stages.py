@@ -17,7 +17,7 @@ from nnkit.program import Program
 from nnkit.recipe import Calibration
 from nnkit.report.progress import Progress
 from nnkit.samples import Sample
-from nnkit.stages.given_files import verification_inputs
+from nnkit.stages.given_files import needs_ranges, verification_inputs
 from nnkit.stages.task import task_judge
 from nnkit.stages.types import Artifact, Build, Restructured, Settled, Verdict, returned
 from nnkit.target import Deployment, Lowered, Quantization, Runner
@@ -189,7 +189,8 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     samples = verification_inputs(build, restructured.model, artifact.deployment.lowered)
     images = samples.images
     drawn = {name: each.words for name, each in samples.draws.items()} if isinstance(samples, DrawnSamples) else {}
-    seen = 0 if drawn else seen_by_calibration(build.recipe, restructured.model, images)
+    rests = needs_ranges(build, artifact.deployment.lowered)  # otherwise no input is known or new to its numbers
+    seen = seen_by_calibration(build.recipe, restructured.model, images) if rests and not drawn else 0
     shapes = {name: program.tensors[name].shape for name in (*program.inputs, *program.outputs)}
     planes = [shapes[name] for name in program.inputs]
     scorer = task_scorer(build.recipe, {name: shapes[name] for name in program.outputs}, planes, images)
@@ -200,7 +201,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
             program,
             samples,
             read=scorer.read if scorer is not None else None,
-            ranges=artifact.deployment.statistics.ranges,
+            ranges=artifact.deployment.statistics.ranges if rests else None,
             choice=build.executor,
             progress=step.advance,
         ).without_constant_outputs(program)

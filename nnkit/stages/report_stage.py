@@ -117,11 +117,13 @@ def _judge(build: Build, outcome: Outcome, data: dict[str, Any], shown: Shown) -
     from nnkit.report.advice import advice_for
     from nnkit.report.clocked import times
     from nnkit.report.doubts import doubts
+    from nnkit.stages.given_files import needs_ranges
     from nnkit.verify.constant_outputs import doubts_of_outputs
 
     clock_hz = build.target.machine(build.options).clock_hz
     data |= times(data, shown.speed, shown.layer_times, clock_hz)
-    score, images = data["verify"].get("task"), data["calibration"]["images"]
+    rests = needs_ranges(build, outcome.settled.lowered)
+    score, images = data["verify"].get("task"), data["calibration"]["images"] if rests else 0
     floats = outcome.verdict.floats
     data["doubts"] = [
         *doubts_of_outputs(floats.constant, floats.samples),

@@ -116,6 +116,34 @@ def test_what_is_quantised_already_needs_no_pictures_and_init_keeps_its_integers
     np.testing.assert_array_equal(kept.ravel(), np.rint(expected.ravel() / np.float32(0.03)))
 
 
+def test_what_is_quantised_already_has_learnt_nothing_of_the_inputs_at_hand(tmp_path: Path) -> None:
+    """No figure flatters, and no input is new, where the file's formats are kept."""
+    stored = [
+        helper.make_node("QuantizeLinear", ["p", "ys", "z"], ["yq"], name="yq"),
+        helper.make_node("DequantizeLinear", ["yq", "ys", "z"], ["y"], name="yd"),
+    ]
+    _quantised(tmp_path / "net.onnx", stored)
+    (tmp_path / "arrays").mkdir()
+    np.save(tmp_path / "arrays/a.npy", np.full((1, 12), 9.0, np.float32))  # formats of its file end at 2.54 and 3.81
+    done = run_nnkit("run", "net.onnx", "-t", "ansi_c:cortex-m4", "--images", "arrays", cwd=tmp_path)
+    assert (done.returncode, "on 1 input\n" in done.stdout) == (0, True), done.stderr
+    for false in ("flatter", "calibration saw", "calibrated on one input", "alibrate with more inputs"):
+        assert false not in done.stdout
+    report = json.loads((tmp_path / "out/net/ansi_c/report.json").read_text())
+    assert (report["doubts"], [each["title"] for each in report["advice"] if "alibrate" in each["title"]]) == ([], [])
+
+
+def test_pictures_that_no_input_takes_are_refused(tmp_path: Path) -> None:
+    stored = [helper.make_node("Sigmoid", ["p"], ["y"], name="tail")]
+    _quantised(tmp_path / "net.onnx", stored)
+    (tmp_path / "other").mkdir()
+    write_project(tmp_path / "other", images=4)
+    done = run_nnkit("init", "net.onnx", "-t", "ansi_c", "--images", "other/images", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "recipe.yaml").exists()) == (2, False)
+    assert "no input of the network looks like a picture: x 1x12" in done.stderr
+    assert "give a folder with arrays of these shapes, as .npy files" in done.stderr
+
+
 def test_an_error_about_a_network_alone_names_its_own_path(tmp_path: Path) -> None:
     net = Net((2, 3, 8, 8))
     net.save(tmp_path / "net.onnx", net.node("Relu", ["x"], 3))
