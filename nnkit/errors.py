@@ -158,6 +158,14 @@ class SeveralError(NnkitError):
         self.exit_code = self.errors[0].exit_code if exit_code is None else exit_code
 
 
+def raise_found(errors: Sequence[NnkitError], *, where: str, exit_code: ExitCode | None = None) -> None:
+    """Raise what is wrong: the only error itself, several as SeveralError; nothing where there is none."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise SeveralError(errors, where=where, exit_code=exit_code)
+
+
 class BuildsFailedError(NnkitError):
     """Some of several builds failed: `texts` has the build and the reason of each. The exit code is the worst."""
 

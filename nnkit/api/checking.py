@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nnkit.api.preparing import Switches, builds
 from nnkit.api.sweeping import load_sweep
-from nnkit.errors import NnkitError, RecipeError, SeveralError, UserFileError, worst
+from nnkit.errors import NnkitError, RecipeError, UserFileError, raise_found, worst
 from nnkit.report.progress import Progress
 
 if TYPE_CHECKING:
@@ -65,10 +65,7 @@ class _Findings:
     def raise_them(self, where: str) -> None:
         """What was found, with the exit code of a run, if a run ends for it."""
         code = worst(error.exit_code for error in self.refused.values()) if self.refused else None
-        if len(self.errors) == 1:
-            raise self.errors[0]
-        if self.errors:
-            raise SeveralError(self.errors, where=where, exit_code=code)
+        raise_found(self.errors, where=where, exit_code=code)
 
 
 def check(path: str | Path, settings: Sequence[Setting] = (), targets: Sequence[str] = ()) -> Checked:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnkit.api.checking import Checked, check
-from nnkit.errors import NnkitError, RecipeError, SeveralError
+from nnkit.errors import NnkitError, RecipeError, raise_found
 
 if TYPE_CHECKING:
     from nnkit.recipe.deployment import DeploymentRecipe
@@ -65,10 +65,7 @@ def check_deployment(path: str | Path, settings: Sequence[Setting] = ()) -> Chec
         frames, enrolled, of_frames = _frames(recipe)
     except NnkitError as error:
         errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise SeveralError(errors, where=str(path))
+    raise_found(errors, where=str(path))
     beyond = load_target(plugin_name(recipe.key)).beyond_the_chip(recipe.targets[recipe.key])
     notes = [f"{name}: {note}" for name, each in networks.items() for note in each.notes if note not in beyond]
     return CheckedDeployment(recipe, networks, frames, enrolled, (*beyond, *notes, *of_frames))

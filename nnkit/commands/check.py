@@ -12,11 +12,11 @@ from nnkit.api.checking import check
 from nnkit.api.drafting import drafted_aside
 from nnkit.api.preparing import load
 from nnkit.commands.common import print_json
-from nnkit.errors import NnkitError, SeveralError, worst
+from nnkit.errors import NnkitError, SeveralError, raise_found, worst
 from nnkit.recipe import InvalidRecipeError
 from nnkit.recipe.deployment_loading import is_deployment
 from nnkit.recipe.fixes import apply_fixes
-from nnkit.terminal import note_line, print_line
+from nnkit.terminal import flush, note_line, print_line
 
 if TYPE_CHECKING:
     from nnkit.recipe.settings import Setting
@@ -55,11 +55,8 @@ def check_commands(
             results.append(_refused(path, error))
     if json:
         print_json(results[0] if len(results) == 1 else results)
-        sys.stdout.flush()
-    if len(failed) == 1:
-        raise failed[0]
-    if failed:
-        raise SeveralError(failed, where="recipes", exit_code=worst(error.exit_code for error in failed))
+        flush(sys.stdout)
+    raise_found(failed, where="recipes", exit_code=worst(error.exit_code for error in failed))
 
 
 def _refused(path: Path, error: NnkitError) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nnkit.api.drafting import refused, write_draft
-from nnkit.errors import SeveralError, UsageError, worst
+from nnkit.errors import UsageError, raise_found, worst
 from nnkit.installation import as_called
-from nnkit.terminal import print_line
+from nnkit.terminal import flush, print_line
 
 
 def init_command(
@@ -30,11 +30,8 @@ def init_command(
     print_line(f"{out}: a recipe for {model}")
     if images is None:
         print_line("  it has no calibration images yet: see the comments, or give --images")
-    sys.stdout.flush()
+    flush(sys.stdout)
     errors = refused(out, images=images is not None)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise SeveralError(errors, where=str(out), exit_code=worst(error.exit_code for error in errors))
+    raise_found(errors, where=str(out), exit_code=worst(error.exit_code for error in errors))
     print_line(as_called(f"  next  nnkit plan {out}    what would be built, without building"))
     print_line(as_called(f"        nnkit run {out}     the release, in out/"))

@@ -18,6 +18,7 @@ from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.failures import as_error
 from nnkit.reading import read_json_object
 from nnkit.report.advice import CLIPPED_SHARE, UNSEEN_FACTOR
+from nnkit.report.html.words import compared_inputs
 from nnkit.report.progress import Progress
 from nnkit.report.untried import KEPT_FORMATS
 from nnkit.terminal import Colour, Coloured, flush, note_line, print_line
@@ -205,8 +206,7 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         print_line(f"  {name:<9}{byte_count(peak)}{of} ({share}{proof})")
     sqnr = "-" if floats["sqnr_db"] is None else f"{floats['sqnr_db']:.1f} dB"
     sqnr = "exact" if floats["max_abs"] == 0.0 else sqnr
-    task, count = verify.get("task", {}), floats["inputs"]
-    inputs = f"{count} {'drawn ' if 'drawn' in floats else ''}input{'s' * (count != 1)}"
+    task, inputs = verify.get("task", {}), compared_inputs(floats)
     if task.get("kind") == "detection":  # distances say nothing of a list of detections
         detections = f"{task['facts']['float_detections']:.0f} detections of the float network"
         print_line(f"  accuracy by {detections} on {inputs}")

@@ -23,13 +23,13 @@ from nnkit.serve.processes import adopt_orphans
 from nnkit.serve.room import DISK_FULL_CODE, is_disk_full
 from nnkit.serve.store import JobFolder
 from nnkit.serve.strangers import load_foreign
+from nnkit.target.named import CHIP
 
 if TYPE_CHECKING:
     from nnkit.recipe import Recipe
 
 RECIPE = "recipe.yaml"
 IMAGES = "images"
-_CHIP = ":"  # between a target and its chip, as command lines have it
 _WORST_LAST = ("ok", "unproven", "gate_failed", "mismatch")
 
 
@@ -85,7 +85,7 @@ def recipe_of(order: Order) -> Recipe:
 
 def _key(target: str) -> str:
     """The key in a recipe of a target that was named with a chip: `npu` of `npu:chip`."""
-    return target.partition(_CHIP)[0]
+    return target.partition(CHIP)[0]
 
 
 def main(arguments: list[str]) -> int:

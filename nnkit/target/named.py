@@ -13,7 +13,8 @@ from nnkit.target.loading import VARIANT, AnyTarget, installed_targets, load_tar
 if TYPE_CHECKING:
     from nnkit.recipe import TargetOptionsBase
 
-_CHIP = ":"
+CHIP = ":"
+"""Between a target and its chip."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class NamedTarget:
 
 def named_target(text: str, where: str = "--target") -> NamedTarget:
     """The target that a text names. Raises UsageError for one that there is not, and for an unknown chip of it."""
-    key, colon, chip = text.partition(_CHIP)
+    key, colon, chip = text.partition(CHIP)
     name, chip = plugin_name(key), chip.lower()
     if name not in installed_targets() and not colon:
         for owner, target in working_targets()[0].items():
@@ -72,7 +73,7 @@ def with_what_is_required(named: NamedTarget, where: str = "--target") -> NamedT
         raise UsageError(
             f"{named.target.name} needs a chip: {', '.join(chips)}",
             where=where,
-            remedy=f"name it: --target {named.key}{_CHIP}{next(iter(chips))}",
+            remedy=f"name it: --target {named.key}{CHIP}{next(iter(chips))}",
         )
     examples = {name: (fields[name].examples or [None])[0] for name in lacking}
     return replace(named, options={**named.settings, **examples})

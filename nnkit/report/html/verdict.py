@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnkit.report.html.files import PageFiles
-from nnkit.report.html.words import byte_size, cosine_in_words, count, decibel, decimal, share
+from nnkit.report.html.words import byte_size, compared_inputs, cosine_in_words, count, decibel, decimal, share
 from nnkit.verify.gates import GateResult, limit_in_words
 
 WORDS = {"ok": "Passed", "unproven": "Not proven", "gate_failed": "Failed", "mismatch": "Failed"}
@@ -198,7 +198,7 @@ def overlap_in(plan: Mapping[str, Any], region: str) -> bool:
 def _accurate(report: Mapping[str, Any]) -> Figure:
     outputs, task = report["verify"]["float_vs_program"], report["verify"].get("task")
     distance = (
-        Line("cosine", cosine_in_words(outputs["cosine"]), f"to the float network, on {_inputs(outputs)}"),
+        Line("cosine", cosine_in_words(outputs["cosine"]), f"to the float network, on {compared_inputs(outputs)}"),
         Line("SQNR", "exact" if outputs["max_abs"] == 0 else decibel(outputs["sqnr_db"])),
         Line("largest error", decimal(outputs["max_abs"], 3)),
     )
@@ -276,8 +276,3 @@ def _small(files: PageFiles) -> Figure:
 
 def _files(number: int) -> str:
     return "1 file" if number == 1 else f"{number} files"
-
-
-def _inputs(outputs: Mapping[str, Any]) -> str:
-    """How many inputs were compared, and whether they are real ones."""
-    return f"{outputs['inputs']} {'drawn ' if 'drawn' in outputs else ''}inputs"

@@ -31,6 +31,12 @@ def byte_size(size: float | None) -> str:
     return f"{value:.3g}{_THIN}GiB"
 
 
+def compared_inputs(outputs: Mapping[str, Any]) -> str:
+    """`16 drawn inputs`: how many were compared, and whether they are real ones. outputs: the report's distances."""
+    number = outputs["inputs"]
+    return f"{number} {'drawn ' if 'drawn' in outputs else ''}input{'s' * (number != 1)}"
+
+
 def decibel(value: float | None) -> str:
     """`63.9 dB`; a dash where there is no error to measure."""
     return "–" if value is None else f"{value:.1f}{_THIN}dB"
