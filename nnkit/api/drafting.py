@@ -30,7 +30,17 @@ _PIXELS = (1, 2, 10, 11, 16)
 _NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
 
 
-def drafted(model: Path, out: Path, *, targets: Sequence[str], images: Path | None) -> Path:
+@dataclass(frozen=True)
+class OfModel:
+    """What a command line says of a network that has no recipe: a folder of pictures, sizes (`NAME=1x3x224x224`)."""
+
+    images: Path | None = None
+    shapes: tuple[str, ...] = ()
+
+
+def drafted(
+    model: Path, out: Path, *, targets: Sequence[str], images: Path | None, shapes: Sequence[str] = ()
+) -> Path:
     """The recipe that `nnkit run MODEL` goes by: `<out>/<name>.yaml`, written unless it is there.
 
     Its last line holds a digest of the others, by which one that nobody has changed is known: it is written anew
@@ -42,7 +52,7 @@ def drafted(model: Path, out: Path, *, targets: Sequence[str], images: Path | No
     if model.suffix.lower() not in FORMAT_OF_SUFFIX:
         raise _not_read(model)
     path = out / f"{recipe_name(model)}.yaml"
-    text = _stamped(_draft(model, path, targets=targets, images=images, shapes=()))
+    text = _stamped(_draft(model, path, targets=targets, images=images, shapes=shapes))
     remedy = f"remove {path}, and the recipe of these options is written there"
     there = read_text(path, what="the recipe of this model", remedy=remedy) if path.exists() else text
     if there not in (text, _stamped(there[: there.rfind(_STAMP)])):
@@ -68,17 +78,23 @@ def write_draft(
 
 
 @contextmanager
-def drafted_aside(path: Path, targets: Sequence[str], images: Path | None) -> Iterator[tuple[Path, tuple[str, ...]]]:
+def drafted_aside(path: Path, targets: Sequence[str], given: OfModel) -> Iterator[tuple[Path, tuple[str, ...]]]:
     """A recipe, and which of its builds are wanted: a network's first one, for a moment, where it is a network.
 
-    Errors name the network then. Raises UsageError for pictures beside a recipe.
+    Errors name the network then. Raises UsageError for pictures or sizes beside a recipe.
     """
     if not is_network(path):
-        if images is not None:
+        if given.images is not None:
             raise UsageError(
                 "a recipe names its pictures itself",
                 where="--images",
                 remedy="set them: --set model.inputs.NAME.calibration.images=GLOB",
+            )
+        if given.shapes:
+            raise UsageError(
+                "a recipe names the sizes of its inputs itself",
+                where="--shape",
+                remedy="set them: --set 'model.inputs.NAME.shape=[1, 3, 224, 224]'",
             )
         yield path, tuple(targets)
         return
@@ -87,7 +103,9 @@ def drafted_aside(path: Path, targets: Sequence[str], images: Path | None) -> It
     with tempfile.TemporaryDirectory(prefix="nnkit-") as folder:
         recipe = Path(folder) / f"{recipe_name(path)}.yaml"
         try:
-            text = _draft(path.absolute(), recipe, targets=targets, images=images, shapes=(), absolute=True)
+            text = _draft(
+                path.absolute(), recipe, targets=targets, images=given.images, shapes=given.shapes, absolute=True
+            )
             write_output(recipe, text)
             yield recipe, ()
         except NnkitError as error:

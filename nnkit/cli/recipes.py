@@ -25,11 +25,16 @@ from nnkit.cli.options import (
 from nnkit.recipe.model_formats import is_network
 
 if TYPE_CHECKING:
+    from nnkit.api.drafting import OfModel
     from nnkit.recipe.settings import Setting
 
 app = Commands()
 ImagesOption = Annotated[
     Path | None, typer.Option("--images", metavar="DIR", help="Of a model without recipe: its pictures.")
+]
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=1x3x224x224", help="Of a model: an input's sizes, where it has none."),
 ]
 PANEL = "From a model to a release"
 
@@ -40,6 +45,7 @@ class BuildOptions:
 
     target: TargetOption = None
     images: ImagesOption = None
+    shape: ShapeOption = None
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Output folder.", show_default="out")
     ] = None
@@ -53,7 +59,14 @@ class Asked:
 
     target: TargetOption = None
     images: ImagesOption = None
+    shape: ShapeOption = None
     settings: SetOption = None
+
+    def of_model(self) -> OfModel:
+        """What is said of a network without a recipe."""
+        from nnkit.api.drafting import OfModel
+
+        return OfModel(self.images, tuple(self.shape or ()))
 
 
 @dataclass(frozen=True)
@@ -83,10 +96,11 @@ def run(
     from nnkit.commands.run import RunOptions, run_command
 
     target, out = build.target, output_folder(build.out)
-    if any(is_network(path) for path in recipe) or build.images is not None:
+    if any(is_network(path) for path in recipe) or build.images is not None or build.shape:
         from nnkit.api.drafting import drafted
 
-        recipe = [drafted(path, out, targets=target or [], images=build.images) for path in recipe]
+        shapes = build.shape or []
+        recipe = [drafted(path, out, targets=target or [], images=build.images, shapes=shapes) for path in recipe]
         target = None
     options = RunOptions(
         targets=tuple(target or []),
@@ -114,10 +128,7 @@ def init(
     images: Annotated[
         Path | None, typer.Option("--images", metavar="DIR", help="Pictures to calibrate and to verify on.")
     ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="NAME=1x3x224x224", help="An input's sizes, where the model has none."),
-    ] = None,
+    shape: ShapeOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The recipe.")] = Path("recipe.yaml"),
 ) -> None:
     """Write a first recipe for a model: what its file says, and proposals with their reasons."""
@@ -143,7 +154,14 @@ def check(
     values = _settings(asked.settings)
 
     def action() -> None:
-        check_commands(recipe, targets=asked.target or [], images=asked.images, settings=values, fix=fix, json=json)
+        check_commands(
+            recipe,
+            targets=asked.target or [],
+            given=asked.of_model(),
+            settings=values,
+            fix=fix,
+            json=json,
+        )
 
     _once_or_watching(recipe[0], action, watching)
 
@@ -168,7 +186,7 @@ def plan(
         plan_command(
             recipe,
             asked.target or [],
-            images=asked.images,
+            given=asked.of_model(),
             settings=values,
             no_cache=no_cache,
             trust=trust,

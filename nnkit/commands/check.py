@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.api.checking import check
-from nnkit.api.drafting import drafted_aside
+from nnkit.api.drafting import OfModel, drafted_aside
 from nnkit.api.preparing import load
 from nnkit.commands.common import print_json
 from nnkit.errors import NnkitError, SeveralError, raise_found, worst
@@ -29,7 +29,7 @@ def check_commands(
     paths: Sequence[Path],
     *,
     targets: Sequence[str] = (),
-    images: Path | None = None,
+    given: OfModel | None = None,
     settings: Sequence[Setting] = (),
     fix: bool = False,
     json: bool,
@@ -43,7 +43,7 @@ def check_commands(
     results: list[dict[str, Any]] = []
     for path in paths:
         try:
-            with drafted_aside(path, targets, images) as (recipe, names):
+            with drafted_aside(path, targets, given or OfModel()) as (recipe, names):
                 checked = check_command(recipe, targets=names, settings=settings, fix=fix)
             results.append({"file": str(path), "valid": True} | checked.data)
             if not json:

@@ -14,6 +14,7 @@ from nnkit.terminal import print_line
 
 if TYPE_CHECKING:
     from nnkit.api import Plan
+    from nnkit.api.drafting import OfModel
     from nnkit.recipe.settings import Setting
 
 
@@ -21,7 +22,7 @@ def plan_command(
     path: Path,
     targets: list[str],
     *,
-    images: Path | None = None,
+    given: OfModel,
     settings: Sequence[Setting],
     no_cache: bool,
     trust: bool = False,
@@ -35,7 +36,7 @@ def plan_command(
     """
     from nnkit.api.drafting import drafted_aside
 
-    with drafted_aside(path, targets, images) as (recipe, names):
+    with drafted_aside(path, targets, given) as (recipe, names):
         _plan(recipe, names, settings=settings, no_cache=no_cache, trust=trust, json=json, verbose=verbose)
 
 

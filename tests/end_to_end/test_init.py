@@ -61,6 +61,11 @@ def test_sizes_that_the_model_leaves_open_are_given_on_the_command_line(folder: 
     done = nnkit("init", "net.onnx", cwd=folder)
     assert done.returncode == 2
     assert "--shape x=1x1x224x224" in done.stderr
+    for command in ("check", "plan"):
+        given = (command, "net.onnx", "-t", "onnx_qdq", "--images", "images")
+        done = nnkit(*given, cwd=folder)
+        assert (done.returncode, "--shape x=1x1x224x224" in done.stderr) == (2, True)
+        assert nnkit(*given, "--shape", "x=1x1x40x40", cwd=folder).returncode == 0, "as it was proposed"
     done = nnkit("init", "net.onnx", "--shape", "x=1x1x40x40", "--images", "images", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert nnkit("check", "recipe.yaml", cwd=folder).returncode == 0
