@@ -35,16 +35,19 @@ def template_environment(package: str, *folder: str) -> Environment:
     )
 
 
-def write_sources(folder: Path, sources: Mapping[str, str]) -> tuple[Path, ...]:
-    """Write texts by file name, with the line ends that they have, into `folder`, which is created; their paths.
+def write_sources(folder: Path, sources: Mapping[str, str | bytes]) -> tuple[Path, ...]:
+    """Write files by relative path, texts with the line ends that they have, into `folder`; their paths.
+
+    Folders are created.
 
     Raises UserFileError where the folder cannot be written.
     """
     paths = tuple(folder / name for name in sources)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(paths, sources.values(), strict=True):
-            path.write_bytes(text.encode("utf-8"))
+        for path, content in zip(paths, sources.values(), strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     except OSError as error:
         raise cannot_be_written(folder, error) from error
     return paths

@@ -70,7 +70,7 @@ class PictureInput:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The inputs of an artifact that are made of pictures, as its templates say them. files: of `FOLDER`, by name.
+    """The inputs of an artifact that are made of pictures, as its templates say them. files: by path, in `FOLDER`.
 
     functions: by input, the one that makes it of pixels. texts: by input, how. records: the same as JSON data.
     """
@@ -95,7 +95,7 @@ class Pictures:
             for name, preprocess in given.items()
         ]
         return Pictures(
-            from_pixels_files(prefix, inputs),
+            {f"{FOLDER}/{name}": text for name, text in from_pixels_files(prefix, inputs).items()},
             function_names(prefix, inputs),
             {each.name: described(each.preprocess, each.shape) for each in inputs},
             {each.name: record(each.preprocess, each.shape) for each in inputs},
@@ -104,7 +104,7 @@ class Pictures:
     @property
     def sources(self) -> tuple[str, ...]:
         """C files, relative to the artifact."""
-        return tuple(f"{FOLDER}/{name}" for name in self.files if name.endswith(".c"))
+        return tuple(path for path in self.files if path.endswith(".c"))
 
     def text(self, name: str) -> str:
         """What is done to have an input."""

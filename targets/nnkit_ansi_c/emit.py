@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnkit import __version__
 from nnkit.c.float.catalogue import HEADERS, kernel_source
@@ -13,11 +13,14 @@ from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import float32_literal
 from nnkit.cpu_segments.arena import VALUE_BYTES
 from nnkit.generated import write_sources
-from nnkit.preprocess.from_pixels import FOLDER, NO_PICTURES, Pictures
+from nnkit.preprocess.from_pixels import NO_PICTURES, Pictures
 from nnkit_ansi_c.device import build_id_of, emit_firmware
 from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.options import AnsiCOptions
-from nnkit_ansi_c.weight_files import weight_files
+from nnkit_ansi_c.weight_files import WeightFile, weight_files
+
+if TYPE_CHECKING:
+    from nnkit_ansi_c.integer_network import IntegerNetwork
 
 _PER_LINE = 8
 
@@ -68,30 +71,42 @@ def emit_library(
         f"{prefix}.c": "network.c.j2",
         weights_file: f"weights.{'S' if options.weights == 'blob' else 'c'}.j2",
         "example.c": "example.c.j2",
-        **example_of(pictures),
-        "Makefile": "Makefile.j2",
-        "CMakeLists.txt": "CMakeLists.txt.j2",
-        "library.json": "library.json.j2",
-        "library.properties": "library.properties.j2",
+        **shared_templates(pictures),
     }
     values["weights_file"] = weights_file
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
     texts |= {file: kernel_source(file) for file in (*HEADERS, *network.sources()[1:])}
-    build_id = build_id_of([texts[f"{prefix}.c"].encode(), *(each.content for each in files)])
+    write_library(network, folder, texts, (f"{prefix}.c",), weights_file, files, pictures)
+
+
+def shared_templates(pictures: Pictures) -> dict[str, str]:
+    """What every library is built and tried with: templates by file."""
+    names = ["Makefile", "CMakeLists.txt", "library.json", "library.properties"]
+    if len(pictures.functions) == 1:  # one picture is all that the network takes
+        names.append("example_picture.c")
+    return {name: f"{name}.j2" for name in names}
+
+
+def write_library(
+    network: Network | IntegerNetwork,
+    folder: Path,
+    texts: Mapping[str, str],
+    identified: Sequence[str],
+    weights_file: str,
+    weights: Sequence[WeightFile],
+    pictures: Pictures,
+) -> None:
+    """Write a library's texts, with what describes it, its pictures, its firmware and its binary weights.
+
+    identified: the texts that its id is made of, with the weights. weights_file: that of an assembler (`.S`)
+    includes binary files, one of C holds the weights.
+    """
+    build_id = build_id_of([*(texts[file].encode() for file in identified), *(each.content for each in weights)])
     record = pictures.recorded(network.record()) | {"weights": weights_file, "id": build_id}
-    texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
-    write_sources(folder, texts)
-    if pictures.files:
-        write_sources(folder / FOLDER, pictures.files)
+    binaries = {each.bin: each.content for each in weights} if weights_file.endswith(".S") else {}
+    described = {f"{network.prefix}.json": json.dumps(record, indent=2) + "\n"}
+    write_sources(folder, {**texts, **described, **pictures.files, **binaries})
     emit_firmware(record, build_id, folder)
-    if options.weights == "blob":
-        for each in files:
-            (folder / each.bin).write_bytes(each.content)
-
-
-def example_of(pictures: Pictures) -> dict[str, str]:
-    """The example that runs the network on a picture, and its template, where one picture is all that it takes."""
-    return {"example_picture.c": "example_picture.c.j2"} if len(pictures.functions) == 1 else {}
 
 
 def _rows(weights: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,8 @@ from nnkit import __version__
 from nnkit.c.affine.catalogue import HEADER, header, kernel_files
 from nnkit.c.sources import TYPES_HEADER, c_environment, tidy_source, types_header
 from nnkit.c.text import int32_literal
-from nnkit.generated import write_sources
-from nnkit.preprocess.from_pixels import FOLDER, NO_PICTURES, Pictures
-from nnkit_ansi_c.device import build_id_of, emit_firmware
-from nnkit_ansi_c.emit import example_of
+from nnkit.preprocess.from_pixels import NO_PICTURES, Pictures
+from nnkit_ansi_c.emit import shared_templates, write_library
 from nnkit_ansi_c.integer_network import IntegerNetwork
 from nnkit_ansi_c.options import AnsiCOptions
 from nnkit_ansi_c.weight_files import weight_files
@@ -72,27 +69,13 @@ def emit_integer_library(
         f"{prefix}.c": "integer.c.j2",
         weights_file: "weights.S.j2" if blob else "integer_weights.c.j2",
         "example.c": "integer_example.c.j2",
-        **example_of(pictures),
-        "Makefile": "Makefile.j2",
-        "CMakeLists.txt": "CMakeLists.txt.j2",
-        "library.json": "library.json.j2",
-        "library.properties": "library.properties.j2",
+        **shared_templates(pictures),
     }
     environment = c_environment("nnkit_ansi_c", "templates")
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
     texts |= kernel_files(prefix, network.kernels, network.structures)
     texts |= {HEADER: header(), TYPES_HEADER: types_header()}
-    library = [texts[file].encode() for file in network.sources()]
-    build_id = build_id_of([*library, *(each.content for each in files)])
-    record = pictures.recorded(network.record()) | {"weights": weights_file, "id": build_id}
-    texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
-    write_sources(folder, texts)
-    if pictures.files:
-        write_sources(folder / FOLDER, pictures.files)
-    emit_firmware(record, build_id, folder)
-    if blob:
-        for each in files:
-            (folder / each.bin).write_bytes(each.content)
+    write_library(network, folder, texts, network.sources(), weights_file, files, pictures)
 
 
 def _rows(numbers: list[int]) -> list[str]:

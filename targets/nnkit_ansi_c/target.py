@@ -193,20 +193,21 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         files = emit_postprocess(stages, folder / "postprocess") if stages else ()
         stage_files = [path.name for path in files if path.suffix == ".c"]
         given = picture_inputs(deployment.recipe, deployment.program)
+
+        def pictures(network: Network | IntegerNetwork, *, channels_last: bool) -> Pictures:
+            pointers = {port.name: port.pointer for port in network.inputs}
+            return Pictures.of(network.prefix, deployment.program, pointers, given, channels_last=channels_last)
+
         if options.precision == "float32":
             from nnkit_ansi_c.emit import emit_library
 
             network = _network(deployment.program, options)
-            pointers = {port.name: port.pointer for port in network.inputs}
-            pictures = Pictures.of(network.prefix, deployment.program, pointers, given, channels_last=False)
-            emit_library(network, options, folder, stage_files, pictures)
+            emit_library(network, options, folder, stage_files, pictures(network, channels_last=False))
         else:
             from nnkit_ansi_c.integer_emit import emit_integer_library
 
             integers = _integer_network(deployment.program, options)
-            pointers = {port.name: port.pointer for port in integers.inputs}
-            pictures = Pictures.of(integers.prefix, deployment.program, pointers, given, channels_last=True)
-            emit_integer_library(integers, options, folder, stage_files, pictures)
+            emit_integer_library(integers, options, folder, stage_files, pictures(integers, channels_last=True))
         emit_selftest(deployment.program, deployment.statistics, folder)
 
     def details(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> Mapping[str, Any]:

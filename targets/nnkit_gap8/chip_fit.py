@@ -12,9 +12,9 @@ from pathlib import Path
 
 from nnkit.boards.tools import INSTALL, RV32_COMPILER, RV32_SIZE, missing_tools
 from nnkit.errors import DoesNotFitError
+from nnkit.generated import write_sources
 from nnkit.memory.plan import MemoryPlan
 from nnkit.owned_folder import temporary_folder
-from nnkit_gap8.files import write_files
 from nnkit_gap8.gvsoc_runner import link_for_cluster
 from nnkit_gap8.options import Gap8Options
 
@@ -84,7 +84,7 @@ def check_code_fits(
 def measured_of(files: Mapping[str, bytes], measure: Callable[[Path], int]) -> int:
     """What `measure` tells of an artifact with these files."""
     with temporary_folder("nnkit-code-") as folder:
-        write_files(files, folder)
+        write_sources(folder, files)
         return measure(folder)
 
 

@@ -20,7 +20,7 @@ from nnkit.c.text import comment_text, identifier, unique_identifiers
 from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.preprocess import Preprocess
-from nnkit.preprocess.from_pixels import FOLDER, Pictures
+from nnkit.preprocess.from_pixels import Pictures
 from nnkit.program import Fixed, Program
 from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_NETWORK_FLAGS, RV32_FLAGS
@@ -114,7 +114,8 @@ def emit_artifact(
     shared |= {"table": table, "no_wait": NO_WAIT}
     pictures = pictures_of(program, network, preprocess, channels_last=False)
     shared |= {"pictures": pictures, "n": with_preprocessing(network, program, pictures)}
-    files |= picture_files(pictures)
+    # What makes inputs of pixels is not among the network's own sources, which must fit L2.
+    files |= {path: text.encode() for path, text in pictures.files.items()}
     shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS, "pulp_flags": PULP_NETWORK_FLAGS}
     environment = c_environment("nnkit_gap8", "templates")
     for path in (f"{network.stem}.h", f"{network.stem}.c", "README.md"):
@@ -141,11 +142,6 @@ def with_preprocessing(network: Network, program: Program, pictures: Pictures) -
     named = zip(program.inputs, network.inputs, strict=True)
     texts = (replace(port, preprocessing=comment_text(pictures.text(name))) for name, port in named)
     return replace(network, inputs=tuple(texts))
-
-
-def picture_files(pictures: Pictures) -> dict[str, bytes]:
-    """What makes inputs of pixels, by path; not among the network's own sources, which must fit L2."""
-    return {f"{FOLDER}/{name}": text.encode() for name, text in pictures.files.items()}
 
 
 def _check(program: Program, plan: MemoryPlan, machine: CoreMachine, operator_of: OperatorOf) -> None:
@@ -236,19 +232,6 @@ def _weights(program: Program, plan: MemoryPlan, operator_of: OperatorOf) -> byt
     return bytes(image)
 
 
-def described_tensor(program: Program, name: str, offset: int) -> dict[str, Any]:
-    """A tensor as network.json and deployment.json tell of it. offset: in L2."""
-    tensor = program.tensors[name]
-    fixed = tensor.fixed
-    return {
-        "name": name,
-        "shape": list(tensor.shape),
-        "format": {"bits": fixed.bits, "frac": fixed.frac, "signed": fixed.signed},
-        "bytes": tensor.size_bytes,
-        "l2_offset": offset,
-    }
-
-
 def _description(
     program: Program,
     plan: MemoryPlan,
@@ -261,7 +244,15 @@ def _description(
     """network.json: what a program needs to know to build, feed and trace the network."""
 
     def tensor(name: str) -> dict[str, Any]:
-        return described_tensor(program, name, address(plan, name))
+        described = program.tensors[name]
+        fixed = described.fixed
+        return {
+            "name": name,
+            "shape": list(described.shape),
+            "format": {"bits": fixed.bits, "frac": fixed.frac, "signed": fixed.signed},
+            "bytes": described.size_bytes,
+            "l2_offset": address(plan, name),
+        }
 
     description: dict[str, Any] = {
         "nnkit": network.version,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.boards.board import SEMIHOSTING
@@ -21,14 +20,6 @@ _CLUSTER = (*_BOTH_SCHEMES, "nnkit_tiles.c", "nnkit_tiles.h")
 _AFFINE_CLUSTER = ("nnkit_affine_packed.h", "nnkit_affine_tiles.c", "nnkit_affine_tiles.h")
 _FOLDERS = ("host", "rv32", "pmsis")
 _CLUSTER_FOLDERS = ("host", "pulp", "rv32")
-
-
-def write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write an artifact's files, by their relative paths."""
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
 
 
 def cluster_files() -> dict[str, bytes]:

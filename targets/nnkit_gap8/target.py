@@ -247,16 +247,15 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         Raises ToolError where it does not link for the cluster, DoesNotFitError where L2 is too small for that.
         """
         from nnkit.c.postprocess.emit import emit_postprocess
+        from nnkit.generated import write_sources
         from nnkit.inputs import picture_inputs
         from nnkit.postprocess.from_recipe import stages_of
         from nnkit_gap8.chip_fit import check_links
-        from nnkit_gap8.files import write_files
         from nnkit_gap8.options import L2_BYTES
 
         recipe, program = deployment.recipe, deployment.program
-        write_files(
-            self._files(program, deployment.plan, options, recipe.name, picture_inputs(recipe, program)), folder
-        )
+        pictures = picture_inputs(recipe, program)
+        write_sources(folder, self._files(program, deployment.plan, options, recipe.name, pictures))
         if options.cluster is not None and options.memory.l2 <= L2_BYTES:
             deployment.say("linking for the cluster")
             check_links(folder)

@@ -21,7 +21,7 @@ from nnkit_gap8.affine.network import RESERVED
 from nnkit_gap8.affine.plan import AffinePlan
 from nnkit_gap8.affine.tiling import SharedStep, TiledStep, tiled_step, tiling_constant
 from nnkit_gap8.compile_flags import AFFINE_FLAGS, OPTIMISATION, PULP_NETWORK_FLAGS, RV32_FLAGS
-from nnkit_gap8.emit import Network, Port, picture_files, pictures_of, with_preprocessing
+from nnkit_gap8.emit import Network, Port, pictures_of, with_preprocessing
 from nnkit_gap8.files import affine_tile_files, shared_files
 from nnkit_gap8.steps import FetchView, address
 
@@ -97,7 +97,7 @@ def emit_affine_artifact(
     files["weights.bin"] = _weights(planned)
     description = pictures.recorded(_description(program, plan, names, sources, in_tiles=in_tiles))
     files["network.json"] = (json.dumps(description, indent=1) + "\n").encode()
-    files |= picture_files(pictures)
+    files |= {path: text.encode() for path, text in pictures.files.items()}
     return dict(sorted(files.items()))
 
 

@@ -16,7 +16,6 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.target import Deployer, PipelineRunner
 from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
-from nnkit_gap8.files import write_files
 from nnkit_gap8.options import Gap8Options
 
 PIPELINE_STACK_BYTES = STACK_BYTES + 256
@@ -74,9 +73,10 @@ class Gap8Deployer(Deployer):
 
     def emit(self, deployed: Deployed, options: Gap8Options, folder: Path) -> None:
         """One C project with an entry for each network, and the stages between."""
+        from nnkit.generated import write_sources
         from nnkit_gap8.deployment.emit import deployment_files
 
-        write_files(deployment_files(deployed, options), folder)
+        write_sources(folder, deployment_files(deployed, options))
 
     def runners(self, options: Gap8Options) -> tuple[PipelineRunner, ...]:
         """This host, rv32imc with the chip's memories under QEMU, and with `cluster` a simulated cluster."""

@@ -18,7 +18,7 @@ from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.code_size import StepsForm
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
 from nnkit_gap8.deployment.code_size import steps_forms
-from nnkit_gap8.emit import Network, Port, described_tensor, emit_artifact, network_of, pictures_of
+from nnkit_gap8.emit import Network, Port, emit_artifact, network_of
 from nnkit_gap8.options import Gap8Options
 
 _OWN_FOLDERS = ("host/", "rv32/", "pmsis/", "pulp/")
@@ -75,9 +75,11 @@ def deployment_files(deployed: Deployed, options: Gap8Options) -> dict[str, byte
     image = bytearray(deployed.joint.plan.l3_weight_bytes)
     ports: dict[str, bytes] = {}
     networks: dict[str, Network] = {}
+    described: list[dict[str, Any]] = []
     for part, form in zip(deployed.parts, forms, strict=True):
         own = _network_files(deployed, part, form)
         description = json.loads(own["network.json"])
+        described.append({"name": part.name} | {key: description[key] for key in ("inputs", "outputs")})
         sources += description["sources"]
         start = deployed.joint.l3_offset_bytes(part.name)
         weights = own["weights.bin"][start:]
@@ -96,7 +98,7 @@ def deployment_files(deployed: Deployed, options: Gap8Options) -> dict[str, byte
         sources += sorted(path for path in files if path.startswith("nnkit_") and path.endswith(".c"))
     sources = sorted({*sources, f"{joint.stem}.c", "session/session.c"})
     files |= ports | _rendered(deployed, joint, sources, options, networks)
-    files["deployment.json"] = _description(deployed, joint, sources, networks, in_tiles=options.cluster is not None)
+    files["deployment.json"] = _description(deployed, joint, sources, described, in_tiles=options.cluster is not None)
     return dict(sorted(files.items()))
 
 
@@ -218,7 +220,7 @@ def _templates(*, in_tiles: bool) -> Iterator[tuple[str, str]]:
 
 
 def _description(
-    deployed: Deployed, joint: _Joint, sources: list[str], networks: Mapping[str, Network], *, in_tiles: bool
+    deployed: Deployed, joint: _Joint, sources: list[str], networks: list[dict[str, Any]], *, in_tiles: bool
 ) -> bytes:
     """deployment.json."""
     stages = deployed.stages
@@ -228,22 +230,7 @@ def _description(
         "stem": joint.stem,
         "sources": sources,
         "cores": joint.cores,
-        "networks": [
-            {
-                "name": name,
-                "inputs": [
-                    described_tensor(part.program, tensor, port.offset) | {"preprocess": records.get(tensor)}
-                    for tensor, port in zip(part.program.inputs, net.inputs, strict=True)
-                ],
-                "outputs": [
-                    described_tensor(part.program, tensor, port.offset)
-                    for tensor, port in zip(part.program.outputs, net.outputs, strict=True)
-                ],
-            }
-            for part in deployed.parts
-            for name, net in ((part.name, networks[part.name]),)
-            for records in (pictures_of(part.program, net, part.preprocess, channels_last=False).records,)
-        ],
+        "networks": networks,
         "memory": {
             "l1_bytes": joint.l1_bytes,
             "l2_bytes": joint.l2_bytes,
