@@ -9,7 +9,7 @@ import numpy as np
 
 from nnkit.affine_build import DEFAULT_CORRECTIONS
 from nnkit.affine_build.options import AffineOptions
-from nnkit.calibrate import calibrate
+from nnkit.calibrate import calibrate, sources_of
 from nnkit.calibrate.methods import AUTO
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.defaults import PERCENTILE
@@ -260,7 +260,7 @@ def observed_again(model: Model, samples: Sequence[Sample], stats: CalibrationSt
     """Ranges of a network whose inner values changed their widths; of its inputs, all images' ranges are kept."""
     observed = calibrate(
         model,
-        {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs},
+        sources_of(model, samples),
         {spec.name: Preprocess.from_recipe(None, spec.shape) for spec in model.inputs},
         method=stats.method if stats.method in ("percentile", "mse", "kl") else "max",  # type: ignore[arg-type]
         percentile=stats.percentile or PERCENTILE,

@@ -11,20 +11,23 @@ from nnkit.external_tool import Tool, tool_version
 _COMPILERS = ("cc", "gcc", "clang")
 
 
-def host_compiler() -> str | None:
-    """Path of the C compiler: `CC`, or the first of cc, gcc and clang on PATH. None where there is none."""
-    chosen = os.environ.get("CC")
+def host_compiler(given: str | None = None) -> str | None:
+    """Path of the C compiler: `given`, else `CC`, else the first of cc, gcc and clang on PATH. None where there is
+    none."""
+    chosen = given or os.environ.get("CC")
     candidates = (chosen,) if chosen else _COMPILERS
     return next((path for path in map(found_program, candidates) if path is not None), None)
 
 
-def why_no_compiler() -> str | None:
+def why_no_compiler(given: str | None = None) -> str | None:
     """Why there is no C compiler, and what to do; None where there is one.
 
     `CC` is a program alone: flags in it would take part in what generated code computes, and are nnkit's own.
     """
-    if host_compiler() is not None:
+    if host_compiler(given) is not None:
         return None
+    if given:
+        return f"no C compiler: {given!r} was not found"
     chosen = os.environ.get("CC")
     if not chosen:
         return "no C compiler (install gcc or clang, or set CC)"
@@ -36,11 +39,11 @@ def why_no_compiler() -> str | None:
     )
 
 
-def needed_compiler() -> str:
+def needed_compiler(given: str | None = None) -> str:
     """Path of the C compiler. Raises ToolError where there is none."""
-    path = host_compiler()
+    path = host_compiler(given)
     if path is None:
-        raise ToolError(why_no_compiler() or "no C compiler", remedy="install gcc or clang, or set CC to one")
+        raise ToolError(why_no_compiler(given) or "no C compiler", remedy="install gcc or clang, or set CC to one")
     return path
 
 

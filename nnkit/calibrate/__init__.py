@@ -10,7 +10,7 @@ from nnkit.calibrate.ranges import (
     mse_range,
     percentile_range,
 )
-from nnkit.calibrate.run import Job, Naming, Observations, calibrate, observe, to_stats
+from nnkit.calibrate.run import Job, Naming, Observations, calibrate, observe, sources_of, to_stats
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
 from nnkit.calibrate.storage import stats_from_bytes, stats_to_bytes
 from nnkit.calibrate.table import read_table, write_table
@@ -36,6 +36,7 @@ __all__ = [
     "range_of",
     "read_table",
     "refit",
+    "sources_of",
     "stats_from_bytes",
     "stats_to_bytes",
     "to_stats",

@@ -24,6 +24,7 @@ from nnkit.graph.model import Model
 from nnkit.preprocess.files import named
 from nnkit.preprocess.load import as_network_input, load_input
 from nnkit.preprocess.settings import Preprocess
+from nnkit.samples import Sample
 from nnkit.visible import with_lines
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ class Observations:
             for name in names
         }
         return Observations(both, self.images + other.images, self.skipped + other.skipped)
+
+
+def sources_of(model: Model, samples: Sequence[Sample]) -> dict[str, list[NDArray[np.float32]]]:
+    """Samples as `calibrate` takes them: arrays by input name."""
+    return {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs}
 
 
 def calibrate(

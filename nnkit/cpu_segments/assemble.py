@@ -277,7 +277,7 @@ def _touched(call: Call) -> Touched:
 
 
 def _table_uses(values: _Values, work: _Work) -> Iterator[tuple[str, bytes]]:
-    """Each table of floats that a call reads, with its layer; those that a trace alone is told, with none."""
+    """Each table of floats that a call reads, with its layer; those that only a trace has, with none."""
     for owner, calls in work:
         for argument in (each for call in calls for each in call.arguments):
             array = argument.values if isinstance(argument, Table) else None

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from nnkit.c.float.custom import PREFIX
 from nnkit.c.host_compiler import needed_compiler
-from nnkit.children.search import found_program
 from nnkit.cpu_segments.emit import Port, render
 from nnkit.errors import ToolError, UsageError
 from nnkit.external_tool import run_tool
@@ -61,7 +60,7 @@ class CompiledSegment:
         self._stack = ExitStack()
         self._folder = self._stack.enter_context(temporary_folder("nnkit-segment-"))
         try:
-            self._program = self._compile(folder.absolute(), _compiler(compiler), sanitize)
+            self._program = self._compile(folder.absolute(), needed_compiler(compiler), sanitize)
         except BaseException:
             self.close()
             raise
@@ -115,13 +114,6 @@ def _execute(command: Sequence[str], failure: str, remedy: str) -> None:
         telling = [line for line in lines if any(word in line.lower() for word in ("undefined reference", "error"))]
         reason = (telling or lines or ["no message"])[0]
         raise ToolError(f"{failure} (it {run.ending}): {reason}", where=command[0], remedy=remedy)
-
-
-def _compiler(given: str | None) -> str:
-    compiler = found_program(given) if given else needed_compiler()
-    if compiler is None:
-        raise ToolError(f"no C compiler: {given!r} was not found", remedy="install gcc or clang, or set CC")
-    return compiler
 
 
 def _ports(records: Sequence[dict[str, Any]]) -> tuple[Port, ...]:

@@ -6,7 +6,8 @@ A frame is shrunk to the detector's input; the detector's outputs become detecti
     low = ((b + 16384) * side + 8192) // 16384 - side,    size = high - low,
 
 b a coordinate with 14 fraction bits, side the frame's width or height; it is cropped to the descriptor's input, and
-the descriptor is matched with the gallery. A box that is empty or has no pixel of the frame is told, and left out.
+the descriptor is matched with the gallery. A box that is empty or has no pixel of the frame is
+reported, and left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Corrected biases and equalised channels of power-of-two fixed point, each judged on held-out inputs.
 
 Equalisation changes what the values between two convolutions are, so that reports cannot compare these with the float
-network's. It is judged last, together with the biases, and has to gain beyond what they do.
+network's. It is validated last, together with the biases, and has to gain beyond what they do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nnkit.calibrate.methods import METHODS, Method
-from nnkit.calibrate.run import calibrate
+from nnkit.calibrate.run import calibrate, sources_of
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
 from nnkit.program import Conv2d, Program, macs, with_names
@@ -117,8 +117,7 @@ def _observed(
     given = samples(max(before.images, FEWEST))
     settings: dict[str, Any] = {} if before.percentile is None else {"percentile": before.percentile}
     method: Method = before.method if before.method in METHODS else "max"
-    inputs = {spec.name: [sample.inputs[spec.name] for sample in given] for spec in model.inputs}
-    again = calibrate(model, inputs, {}, method=method, **settings)
+    again = calibrate(model, sources_of(model, given), {}, method=method, **settings)
     scaled = {name: again.ranges[name] for name in _scaled_values(equalized.layers, pairs) if name in again.ranges}
     return replace(before, ranges={**before.ranges, **scaled})
 

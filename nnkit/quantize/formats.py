@@ -123,7 +123,7 @@ def _find(roots: dict[str, str], value: str) -> str:
 
 
 def sixteen_bit_values(program: FloatProgram) -> set[str]:
-    """Values that a layer tagged `_hp` reads or writes, and the numbers of rows of tables."""
+    """Values that a layer tagged `_hp` reads or writes, and the indices of tables."""
     tagged = {value for op in program.ops if op.tags.hp for value in (*op.inputs, op.output)}
     return tagged | numbers_of_rows(program).keys()
 
@@ -182,7 +182,7 @@ def _group(
 def _stays_integral(
     names: list[str], program: FloatProgram, scheme: FixedPointScheme, numbers: Collection[str]
 ) -> bool:
-    """A group fed by raw pixels or numbers of rows alone keeps them as they are (frac 0): nothing is converted."""
+    """A group fed by raw pixels or indices alone keeps them as they are (frac 0): nothing is converted."""
     inputs, declared = [name for name in names if name in program.inputs], scheme.input_ranges
     if not inputs or not all(name in numbers or (name in declared and declared[name].integral) for name in inputs):
         return False

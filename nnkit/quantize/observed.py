@@ -1,6 +1,6 @@
 """What parts of the calibration inputs span, for stages that judge ranges on the held-out inputs.
 
-The choice of the method and the tuning of ranges keep the same quarters aside. What the first one observed of the
+The choice of the method and the tuning of ranges hold out the same quarters. What the first one observed of the
 others is kept for the second, as long as the network is.
 """
 
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nnkit.calibrate.run import calibrate
+from nnkit.calibrate.run import calibrate, sources_of
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.graph import Model
 from nnkit.quantize.judge import JUDGING
@@ -24,7 +24,7 @@ _observed: WeakKeyDictionary[Model, dict[str, CalibrationStats]] = WeakKeyDictio
 
 def observed_on(model: Model, samples: Sequence[Sample], percentile: float) -> CalibrationStats:
     """Histograms of every value over the samples, with the ranges of the method `percentile`."""
-    inputs = {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs}
+    inputs = sources_of(model, samples)
     digest = hashlib.sha256(repr(percentile).encode())
     for name, arrays in inputs.items():
         digest.update(repr((name, [array.shape for array in arrays])).encode())

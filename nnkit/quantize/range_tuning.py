@@ -98,8 +98,8 @@ def choose_tuning(
 
     statistics: of all calibration inputs, by the method. samples: at least `FEWEST`. asked: it is kept unless it
     harms; otherwise it has to gain 0.1 dB and two standard errors on the mean input. Of large networks fewer samples
-    are used; where even that would take long, nothing is tuned. on_round: told of each round as it begins, its number
-    from 1 and how many there are.
+    are used; where even that would take long, nothing is tuned. on_round: called as each round begins, with its
+    number from 1 and how many there are.
     """
     fitted = quantiser.fit(statistics)
     program = quantiser.quantise(fitted)

@@ -86,7 +86,7 @@ def rewrites_markdown() -> str:
 
 
 def without_options(name: str) -> Edit:
-    """An edit, to be told of."""
+    """An edit, as it is documented."""
     return edit_with(name, OPTION_MODELS[name].model_construct())
 
 

@@ -229,7 +229,7 @@ def _compare(
     """Record how far the values moved; returns the values after.
 
     Raises:
-        ModelError: values overflow float32 as soon as they are computed in another order.
+        ModelError: values overflow float32 where they are computed in another order.
         InternalError: the rule is exact, and a value moved further than float rounding explains; or the new graph
             does not run.
     """

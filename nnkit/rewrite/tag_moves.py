@@ -1,7 +1,7 @@
 """Where the user's tags went: one sentence for each tagged layer whose tag holds for another layer now.
 
 A tag asks for something of a layer, and a rewrite may make that layer a part of another: the 16 bits that were asked
-of an activation are then those of the convolution that computes it. The user is told, in the log of the rewrite.
+of an activation are then those of the convolution that computes it. The log of the rewrite says so.
 """
 
 from __future__ import annotations

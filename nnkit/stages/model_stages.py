@@ -285,15 +285,15 @@ def calibrate(build: Build, lowered: Lowered, verified: Model | None = None) -> 
 def _observe_verification(build: Build, model: Model, verified: Model) -> CalibrationStats:
     """What the network computes on the first inputs that it is verified on, drawn ones where there are no images."""
     from nnkit.calibrate import calibrate as observe
+    from nnkit.calibrate import sources_of
     from nnkit.drawn_inputs import COUNT
     from nnkit.inputs import samples_or_drawn
 
     with build.progress.stage("calibrate") as step:
         samples = samples_or_drawn(build.recipe, verified)[:COUNT]
-        arrays = {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs}
         which = "1 input of verification says" if len(samples) == 1 else f"{len(samples)} inputs of verification say"
         step.detail = f"not needed; {which} how large values are"
-        return replace(observe(model, arrays, {}), images=0)
+        return replace(observe(model, sources_of(model, samples), {}), images=0)
 
 
 def calibrate_if_possible(build: Build, lowered: Lowered) -> tuple[CalibrationStats, bool]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nnkit.verify.tasks import TaskScorer
 
 _VERIFICATION = "verification"
-_DISTANCES = ("cosine", "sqnr_db", "max_abs")
 _MOST_CALIBRATION_SAMPLES = 16  # a trial runs them all: more steady the choice little and cost in proportion
 
 
@@ -179,7 +178,7 @@ def _search(
     from nnkit.mixed_precision.diagnosis import confirmer, measurer
     from nnkit.mixed_precision.search import Trial, search_confirmed
     from nnkit.report.mixed_precision import gates_in_words, search_report
-    from nnkit.verify.gates import beyond_the_float_network, check_gates
+    from nnkit.verify.gates import DISTANCES, beyond_the_float_network, check_gates
     from nnkit.verify.tasks import output_pairs
 
     try:
@@ -196,7 +195,7 @@ def _search(
         if name == _VERIFICATION and scorer is not None:
             task = scorer.score(*output_pairs(images, pairs))
         else:  # labels are of the verification images
-            measured = {gate: limit for gate, limit in limits.items() if gate in _DISTANCES}
+            measured = {gate: limit for gate, limit in limits.items() if gate in DISTANCES}
         gates = check_gates(measured, distance, task)
         unreachable.update({gate.name: gate for gate in beyond_the_float_network(gates)})
         return "; ".join(str(gate) for gate in gates if not gate.passed)

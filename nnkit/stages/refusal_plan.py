@@ -3,7 +3,7 @@
 Tried are: rewrites of the default set that the recipe leaves out, the CPU for the refused layers, options
 with which the target takes more, and an end of the network before the refused layers. The other installed targets are
 asked whether they take the network as it is. What is called tried was built and run on this network (`trial_run.py`);
-what nothing here can run, or not in time, is told apart, and so is what loses an output of the file.
+what nothing here can run, or not in time, is listed apart, and so is what loses an output of the file.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from nnkit.verify.tasks import TaskJudge
 
-_DISTANCES = ("cosine", "sqnr_db", "max_abs")
 _WHY_ROWS = (
     "the network gives a list of detections, of which '{}' says nothing: with every box in a corner the cosine can "
     "be 0.99, and one weak detection more shifts all rows behind it"
@@ -35,6 +34,8 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
     Raises RecipeError where the task is not one of this network's outputs, or the recipe gates such a distance of a
     network that detects.
     """
+    from nnkit.verify.gates import DISTANCES
+
     recipe = build.recipe
     if recipe.verify.task is None:
         detections = lists_of_detections(restructured.model.proto().graph)
@@ -50,7 +51,7 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
     _check_task(build, restructured)
     if not isinstance(build.recipe.verify.task, Detection):
         return build
-    for gate in _DISTANCES:
+    for gate in DISTANCES:
         if gate in recipe.verify.gates.limits():
             raise RecipeError(
                 _WHY_RAW.format(gate) if _decodes(recipe.verify.task) else _WHY_ROWS.format(gate),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from nnkit.calibrate import calibrate
+from nnkit.calibrate import calibrate, sources_of
 from nnkit.errors import NnkitError
 from nnkit.inputs import samples_or_drawn
 from nnkit.owned_folder import temporary_folder
@@ -32,16 +32,14 @@ def trial_run(build: Build, restructured: Restructured, lowered: Lowered) -> boo
     model = restructured.model
     try:
         samples = samples_or_drawn(build.recipe, model)[:_INPUTS]
-        arrays = {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs}
-        statistics = calibrate(model, arrays, {})
+        statistics = calibrate(model, sources_of(model, samples), {})
         settled = Settled(lowered)
         program = quantize(quiet, settled, statistics)
         compare_with_float(model, model, program, samples)
         with temporary_folder("nnkit-trial-") as name:
             folder = Path(name)
-            artifact = emit(
-                quiet, settled, statistics, program, plan(quiet, settled, statistics, program), folder
-            ).folder
+            planned = plan(quiet, settled, statistics, program)
+            artifact = emit(quiet, settled, statistics, program, planned, folder).folder
             given = [quantized_inputs(program, sample) for sample in samples]
             verdicts = [compare_artifact(runner, artifact, program, given) for runner in runners]
     except NnkitError:

@@ -238,7 +238,7 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     def beyond_the_chip(self, options: OptionsT) -> tuple[str, ...]:
         """Memories that the options make larger than the chip's, a sentence each.
 
-        They may be meant so (a board with another chip of the family), so they are told and not refused.
+        They may be meant so (a board with another chip of the family), so they are reported and not refused.
         """
         return ()
 
@@ -296,7 +296,7 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     def estimates(self, lowered: LoweredT, program: Program, options: OptionsT) -> Mapping[str, Any]:
         """Size and time before anything is compiled, as JSON data for the dry run.
 
-        `line` is told to people; `layers`, numbers by layer, stand beside these under the heading `layers_are`.
+        `line` is for people; `layers`, numbers by layer, stand beside these under the heading `layers_are`.
         """
         return {}
 

@@ -1,4 +1,4 @@
-"""Cycles of each layer before anything is compiled: an estimate, marked as such wherever it is told.
+"""Cycles of each layer before anything is compiled: an estimate, marked as such wherever it is shown.
 
     instructions of a layer = sum over what it does of (how often) * (instructions each)
 

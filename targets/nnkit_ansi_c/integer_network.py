@@ -108,7 +108,7 @@ def region_bytes(region: str) -> str:
 
 @dataclass(frozen=True)
 class Layer:
-    """An op: its calls, and its result as a trace is told of it."""
+    """An op: its calls, and its result as a trace has it."""
 
     name: str
     kind: str

@@ -40,15 +40,9 @@ def fitted(program: AffineProgram, stripes: Stripes) -> AffineProgram:
     )
 
 
-def smallest_arena_bytes(program: AffineProgram) -> int | None:
-    """Bytes of the smallest arena that stripes were found to need; None where whole layers take no more.
-
-    None, too, for a program that is in stripes already.
-    """
-    if any(origin(name) != name for name in program.tensors):
-        return None
-    least = IntegerNetwork.of(fitted(program, Stripes(limit_bytes=0))).arena_bytes
-    return least if least < IntegerNetwork.of(program).arena_bytes else None
+def striped_arena_bytes(program: AffineProgram) -> int:
+    """Bytes of the smallest arena that stripes were found to need."""
+    return IntegerNetwork.of(fitted(program, Stripes(limit_bytes=0))).arena_bytes
 
 
 def without_stripes(program: AffineProgram) -> AffineProgram:

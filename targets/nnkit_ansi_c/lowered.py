@@ -32,21 +32,13 @@ def _in_stripes(model: Model, graph: GraphView, stripes: Stripes) -> Model:
     )
 
 
-def smallest_arena_bytes(lowered: AnsiCLowered, inputs_in_arena: bool) -> int | None:
-    """Bytes of the smallest arena that stripes were found to need; None where whole layers take no more.
-
-    None, too, for a network that is in stripes already.
-    """
+def striped_arena_bytes(lowered: AnsiCLowered, inputs_in_arena: bool) -> int:
+    """Bytes of the smallest arena that stripes were found to need."""
     from nnkit.graph.view import GraphView
-    from nnkit_ansi_c.stripe_values import origin
     from nnkit_ansi_c.stripes import Stripes
 
-    if any(origin(node.output) != node.output for node in lowered.graph.nodes):
-        return None
-    whole = arena_bytes(lowered.graph, inputs_in_arena)
     striped = _in_stripes(lowered.model, lowered.graph, Stripes(limit_bytes=0, inputs_in_arena=inputs_in_arena))
-    least = arena_bytes(GraphView.of(striped), inputs_in_arena)
-    return least if least < whole else None
+    return arena_bytes(GraphView.of(striped), inputs_in_arena)
 
 
 def arena_bytes(graph: GraphView, inputs_in_arena: bool = False, regions: Regions | None = None) -> int:

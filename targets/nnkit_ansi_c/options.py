@@ -111,7 +111,7 @@ class AnsiCOptions(TargetOptionsBase):
 
     @property
     def affine(self) -> AffineOptions:
-        """What the quantiser is told, where values are integers."""
+        """The options of the quantiser, where values are integers."""
         wide = self.precision in ("a16w8", "int16")
         return AffineOptions(
             precision="int8" if self.precision == "float32" else self.precision,

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.c.affine.call import logical, physical
-from nnkit.c.host_compiler import host_compiler, why_no_compiler
-from nnkit.children.search import found_program
+from nnkit.c.host_compiler import needed_compiler, why_no_compiler
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
 from nnkit.owned_folder import temporary_folder
@@ -52,9 +51,7 @@ class LibraryRunner(ABC):
 
     def missing(self) -> str | None:
         """None where there is a C compiler."""
-        if self.compiler and self._path() is None:
-            return f"no C compiler: {self.compiler!r} was not found"
-        return None if self.compiler else why_no_compiler()
+        return why_no_compiler(self.compiler)
 
     def run(
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
@@ -75,9 +72,7 @@ class LibraryRunner(ABC):
 
     def compile(self, artifact: Path, folder: Path, *, trace: bool = False) -> Path:
         """The library and its program in `folder`. Raises ToolError."""
-        compiler = self._path()
-        if compiler is None:
-            raise ToolError(self.missing() or "no C compiler", remedy="install gcc or clang, or set CC to one")
+        compiler = needed_compiler(self.compiler)
         record = described(artifact)
         binary, artifact = folder.resolve() / "network", artifact.resolve()
         sources = [str(artifact / file) for file in (*record["sources"], record["weights"])]
@@ -98,9 +93,6 @@ class LibraryRunner(ABC):
         run = run_tool(command, timeout_s=TIMEOUT_S, folder=folder, name="the C compiler", remedy=REMEDY)
         run.checked("the C compiler", remedy=REMEDY)
         return binary
-
-    def _path(self) -> str | None:
-        return found_program(self.compiler) if self.compiler else host_compiler()
 
 
 @dataclass(frozen=True)

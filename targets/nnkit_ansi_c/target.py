@@ -220,21 +220,25 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         sources = sum(path.stat().st_size for path in folder.glob("*.[ch]"))
         sizes = {key: record[key] for key in ("arena_bytes", "weight_bytes")} | {"source_bytes": sources}
         cycles = dict(estimated(deployment.program, options.clock_mhz))
-        smallest = self._smallest_arena(deployment, options)
+        smallest = self._smallest_arena(deployment, options, sizes["arena_bytes"])
         return sizes | footprint(deployment.plan, smallest, cycles) | {"estimated_cycles": cycles}
 
-    def _smallest_arena(self, deployment: Deployment[Lowered], options: AnsiCOptions) -> int | None:
-        """The least that stripes come to, where the recipe asks for none; None: nothing less is known."""
-        if options.regions or options.stripes is not None:
+    def _smallest_arena(self, deployment: Deployment[Lowered], options: AnsiCOptions, arena_bytes: int) -> int | None:
+        """The least that stripes were found to need, where that is less than `arena_bytes` and there are none yet."""
+        from nnkit_ansi_c.stripe_values import striped_layers
+
+        if options.regions or options.stripes is not None or striped_layers(deployment.program.tensors):
             return None
         if options.precision == "float32":
-            from nnkit_ansi_c.lowered import AnsiCLowered, smallest_arena_bytes
+            from nnkit_ansi_c.lowered import AnsiCLowered, striped_arena_bytes
 
-            return smallest_arena_bytes(_of(deployment.lowered, AnsiCLowered), options.inputs == "arena")
-        from nnkit.program.affine import AffineProgram
-        from nnkit_ansi_c.integer_stripes import smallest_arena_bytes as smallest_integer_arena_bytes
+            least = striped_arena_bytes(_of(deployment.lowered, AnsiCLowered), options.inputs == "arena")
+        else:
+            from nnkit.program.affine import AffineProgram
+            from nnkit_ansi_c import integer_stripes
 
-        return smallest_integer_arena_bytes(_of(deployment.program, AffineProgram))
+            least = integer_stripes.striped_arena_bytes(_of(deployment.program, AffineProgram))
+        return least if least < arena_bytes else None
 
     def shown(self, details: Mapping[str, Any]) -> Shown:
         """Estimated cycles, by layer and core."""

@@ -15,6 +15,7 @@ from nnkit.errors import DoesNotFitError
 from nnkit.generated import write_sources
 from nnkit.memory.plan import MemoryPlan
 from nnkit.owned_folder import temporary_folder
+from nnkit_gap8.code_choice import code_room_bytes, kept_for_code
 from nnkit_gap8.gvsoc_runner import link_for_cluster
 from nnkit_gap8.options import Gap8Options
 
@@ -28,11 +29,6 @@ class CodeSize:
 
     def __str__(self) -> str:
         return f"{'' if self.measured else 'at most '}{self.size_bytes:,} bytes"
-
-
-def kept_for_code(plan: MemoryPlan) -> int:
-    """Bytes of L2 that a plan keeps for code."""
-    return sum(buffer.size_bytes for buffer in plan.buffers.values() if buffer.kind == "code")
 
 
 def code_size(most_bytes: int, room_bytes: int, measured: Callable[[], int]) -> CodeSize:
@@ -59,10 +55,7 @@ def check_code_fits(
 
     Raises DoesNotFitError.
     """
-    kept = kept_for_code(plan)
-    taken = plan.regions["l2"].peak_bytes - kept
-    capacity = options.memory.on_chip_l2_bytes
-    room = kept or capacity - taken
+    kept, room = kept_for_code(plan), code_room_bytes(plan, options)
     code = code_size(most_bytes, room, measured)
     if code.size_bytes <= room:
         return
@@ -74,8 +67,8 @@ def check_code_fits(
             remedy=remedy(code.size_bytes) + measures,
         )
     raise DoesNotFitError(
-        f"the plan takes {taken:,} bytes of L2, instructions and constants {code}: together "
-        f"{taken + code.size_bytes - capacity:,} more than the {capacity:,} there are",
+        f"the plan takes {plan.regions['l2'].peak_bytes:,} bytes of L2, instructions and constants {code}: together "
+        f"{code.size_bytes - room:,} more than the {options.memory.on_chip_l2_bytes:,} there are",
         where="l2",
         remedy=remedy(code.size_bytes) + measures,
     )

@@ -24,12 +24,17 @@ def steps_form(program: Program, plan: MemoryPlan, options: Gap8Options) -> Step
         return options.steps
     if options.stripes == "least" and any(isinstance(op, JoinRows) for op in program.ops):
         return "table"
-    return "calls" if code_bytes(program, plan, options, "calls") <= _room_bytes(plan, options) else "table"
+    return "calls" if code_bytes(program, plan, options, "calls") <= code_room_bytes(plan, options) else "table"
 
 
-def _room_bytes(plan: MemoryPlan, options: Gap8Options) -> int:
-    kept = sum(buffer.size_bytes for buffer in plan.buffers.values() if buffer.kind == "code")
-    return kept or options.memory.on_chip_l2_bytes - plan.regions["l2"].peak_bytes
+def kept_for_code(plan: MemoryPlan) -> int:
+    """Bytes of L2 that a plan keeps for code."""
+    return sum(buffer.size_bytes for buffer in plan.buffers.values() if buffer.kind == "code")
+
+
+def code_room_bytes(plan: MemoryPlan, options: Gap8Options) -> int:
+    """Bytes of L2 for code: those that the plan keeps, or where it keeps none, what it leaves of the chip's."""
+    return kept_for_code(plan) or options.memory.on_chip_l2_bytes - plan.regions["l2"].peak_bytes
 
 
 def with_code_told(program: Program, plan: MemoryPlan, options: Gap8Options) -> MemoryPlan:

@@ -1,4 +1,4 @@
-"""The kernels' limits on a lowered network: what they cannot compute is told before anything is calibrated."""
+"""The kernels' limits on a lowered network: what they cannot compute is refused before anything is calibrated."""
 
 from __future__ import annotations
 

@@ -164,5 +164,5 @@ class Gap8Options(TargetOptionsBase):
 
     @property
     def affine(self) -> AffineOptions:
-        """What the quantiser of the affine scheme is told."""
+        """The options of the affine quantiser."""
         return AffineOptions(precision=self.precision, symmetric_activations=self.precision == "int16")

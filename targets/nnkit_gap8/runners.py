@@ -45,7 +45,7 @@ class HostRunner:
 
     def missing(self) -> str | None:
         """None when a C compiler is there, otherwise what to install."""
-        return None if self.compiler else why_no_compiler()
+        return why_no_compiler(self.compiler)
 
     def bound(self, program: Program, tensor: str) -> float:
         """Nothing may differ."""
@@ -62,7 +62,7 @@ class HostRunner:
 
     def compile(self, artifact: Path, folder: Path, *, trace: bool) -> Path:
         """Compile the artifact's host side in `folder`; returns the executable. Raises ToolError."""
-        compiler = self.compiler or needed_compiler()
+        compiler = needed_compiler(self.compiler)
         artifact = artifact.resolve()
         description = describe(artifact)
         sources = [artifact / source for source in description["sources"]]

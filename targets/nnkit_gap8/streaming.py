@@ -30,7 +30,7 @@ def window_bytes(blocks: Sequence[int], count: int) -> int:
 def split_blocks(blocks: Sequence[int], room_bytes: int) -> list[int]:
     """Cut consecutive blocks into the fewest chunks of at most `room_bytes`, as even as that number allows.
 
-    Returns the number of blocks of each chunk. Even chunks are smaller, which leaves room to prefetch the next.
+    Returns the number of blocks of each chunk. Even chunks are smaller, so that the next one can be prefetched.
 
     Raises:
         ValueError: a single block is larger than the room.

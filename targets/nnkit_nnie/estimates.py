@@ -1,4 +1,4 @@
-"""Size and time of a compiled network before there is one: estimates, and marked as such wherever they are told.
+"""Size and time of a compiled network before there is one: estimates, and marked as such wherever they are shown.
 
 The `.wk`: numbers are stored in records (`wk.layout`), a depthwise layer as dense as any: a record of 640 bytes a
 channel of 3 x 3 in 8 bits. Compressed (`compress_mode: normal`), the padding of a record shrinks to `_PADDING` of its

@@ -46,7 +46,7 @@ KNOWN_KINDS = ACTIVATIONS | frozenset(
         *MOVING_KINDS,
     }
 )
-"""Types whose name the mapper reads. `Interp`, `Crop` and `Tile` are among them so that their limits are told."""
+"""Types whose name the mapper reads. `Interp`, `Crop` and `Tile` are among them so that their limits are checked."""
 
 FORKS_OF_DEPTHWISE = frozenset({"ConvolutionDepthwise", "DepthwiseConvolution"})
 """Types of depthwise convolutions in other versions of Caffe, which the mapper does not read: they are written as

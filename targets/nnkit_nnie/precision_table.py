@@ -90,7 +90,7 @@ def precision_table(
 
     scorer: of the recipe's task, for these samples; its metrics are then in each row's `task`.
     choices: layers in 16 bits by name; None for the usual ones. reference: the float network, where the weights of
-    `network` are corrected. say: is told which sample is computed.
+    `network` are corrected. say: called with the sample that is computed.
 
     Empty where there is nothing to measure on, or nothing runs on the NNIE.
     """

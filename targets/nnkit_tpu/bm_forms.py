@@ -1,4 +1,4 @@
-"""What the compiler fails on for the BM chips, or computes wrongly, in a form that comes out right.
+"""What the compiler fails on for the BM chips, or computes wrongly, legalised.
 
 * A layer normalisation of one row behind a reshape is moved before the reshape, and fails there or is computed
   wrongly: it is written for the same row twice.

@@ -1,4 +1,4 @@
-"""What a family of chips computes otherwise than it is written, in a form that comes out right, and soon.
+"""What a family of chips computes otherwise than it is written, legalised for it.
 
 Fully connected layers are as `dense.py` says, convolutions of patches as `patches.py`, those that are cut into query,
 key and value as `parted_convolutions.py`, what the BM chips need as `joined_groups.py`, `divisors.py`,
@@ -167,7 +167,7 @@ class Written:
 
 def with_copies(written: Written, chip: str, mode: Mode) -> Written:
     """The same network with copies (cv18xx) before ops that destroy a value which is needed elsewhere, too, and with
-    transpositions in the steps that come out right."""
+    transpositions in steps that it computes correctly."""
     is_cv = chip.startswith(_FAMILY)
     graph, modes = written.graph, dict(written.modes or {})
     ranges = dict(written.ranges) if written.ranges is not None else None

@@ -1,4 +1,4 @@
-"""What the compiler for the BM chips takes apart or together by itself, and fails on, so written that it does not.
+"""Fusion barriers: what the compiler for the BM chips fuses or splits by itself, and then fails on.
 
 * A product with weights, a function in float32 and another product with weights, in F16 or BF16 with 1 in front: it
   computes each half of the values between by itself and adds the results up. Where anything else reads the values

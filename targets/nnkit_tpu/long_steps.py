@@ -1,4 +1,4 @@
-"""Strides and dilations above 15, for which the BM chips have four bits, in a form that comes out right.
+"""Strides and dilations above 15, for which the BM chips have four bits, legalised.
 
 * In INT8 the compiler has no code for a maximum pool with such a stride. An average with windows longer than 15 along
   that axis, too, it adds up from parts that are rounded to 8 bits: 10 % too small for windows of 17, next to nothing

@@ -1,4 +1,4 @@
-"""Transpositions that the compiler has no code for, or takes for others, in steps that come out right.
+"""Transpositions that the compiler has no code for, or takes for others, in steps that it computes correctly.
 
 For the cv18xx it takes axes of 1 out of a transposition and, while more than four are left, joins axes that stay side
 by side. Of four axes its code generator knows 17 orders of 24 and ends in an assertion on the others; of five it ends

@@ -16,7 +16,7 @@ from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuOp
 
-_LISTED = 8  # disagreements that are told one by one
+_LISTED = 8  # disagreements that are listed one by one
 
 
 def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, folder: Path) -> Mapping[str, Any]:

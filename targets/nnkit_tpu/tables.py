@@ -27,14 +27,19 @@ def calibration_table(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, exac
     names = locations(graph)
     missing = [v for v in names if v not in ranges or not math.isfinite(ranges[v].max_abs)]
     if missing:
-        raise ModelError(
-            f"{len(missing)} values have no calibrated range: {', '.join(missing)}",
-            remedy="calibrate the model that is quantised, as the rewrites left it",
-        )
+        raise without_ranges(missing)
     lines = ["# op_name    threshold    min    max"]
     line = _exact_line if exact else table_line
     lines += [line(name, ranges[value], _SMALLEST_THRESHOLD) for value, name in names.items()]
     return "\n".join(lines) + "\n"
+
+
+def without_ranges(values: Sequence[str]) -> ModelError:
+    """What to say of values that calibration gives no finite range."""
+    return ModelError(
+        f"{len(values)} values have no finite range: {', '.join(values)}",
+        remedy="calibrate the model that is quantised, as the rewrites left it",
+    )
 
 
 def _exact_line(name: str, value_range: ValueRange, smallest: float) -> str:

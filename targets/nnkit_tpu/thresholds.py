@@ -13,7 +13,6 @@ import numpy as np
 
 from nnkit.calibrate.methods import refit
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
-from nnkit.errors import ModelError
 from nnkit_tpu.arithmetic import LEAST_INPUT_SCALE
 from nnkit_tpu.compiler_thresholds import Threshold, read_by_it_alone, scaled_by, settled
 from nnkit_tpu.program import (
@@ -35,6 +34,7 @@ from nnkit_tpu.program import (
     TpuSoftmax,
     TpuUpsample,
 )
+from nnkit_tpu.tables import without_ranges
 from nnkit_tpu.whole_multipliers import with_whole_multipliers
 
 SMALLEST = 1e-5
@@ -66,10 +66,7 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
     ranges |= {op.output: ValueRange(-op.within, op.within, -op.within, op.within) for op in graph.ops if op.within}
     missing = [name for name in graph.tensors if name not in ranges]
     if missing:
-        raise ModelError(
-            f"{len(missing)} values have no calibrated range: {', '.join(missing)}",
-            remedy="calibrate the model that is quantised, as the rewrites left it",
-        )
+        raise without_ranges(missing)
     apart: set[str] = set()
     moves = {
         op.output: op.inputs[0] for op in graph.ops if keeps_format(op) or (always_signed and _selects_over_axes(op))

@@ -113,7 +113,7 @@ class _Computed(ChipModelRunner):
 def kept_traced(traced: Future[Compiled], folder: Path) -> dict[str, Any]:
     """What the report says of the traced model, which goes into a folder of its own.
 
-    One that the compiler fails on, which has made the released one, is told, and costs no build.
+    One that the compiler fails on, which has made the released one, is reported, and costs no build.
     """
     try:
         inner = traced.result()

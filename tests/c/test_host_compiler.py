@@ -58,3 +58,12 @@ def test_without_cc_the_reason_is_how_to_get_one(compiler: Path, monkeypatch: py
     assert host_compiler_tool("tests").install == "apt-get install gcc"
     os.rename(compiler, compiler.with_name("gcc"))
     assert why_no_compiler() is None
+
+
+def test_a_compiler_that_is_given_goes_before_cc(compiler: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "other")
+    assert needed_compiler(compiler.name) == str(compiler)
+    monkeypatch.setenv("CC", compiler.name)
+    assert why_no_compiler("another") == "no C compiler: 'another' was not found"
+    with pytest.raises(ToolError, match="'another' was not found"):
+        needed_compiler("another")

@@ -116,7 +116,7 @@ def test_a_part_that_others_read_keeps_its_own_threshold() -> None:
 
 
 def test_a_value_without_a_range_is_named() -> None:
-    with pytest.raises(ModelError, match=r"2 values have no calibrated range: p, cat"):
+    with pytest.raises(ModelError, match=r"2 values have no finite range: p, cat"):
         thresholds(_graph(), _ranges(x=(0, 1), r=(0, 1), s=(0, 1)), always_signed=False)
 
 

@@ -142,7 +142,7 @@ def layout_of(
 ) -> Layout:
     """Everything placed. Deterministic.
 
-    outside: as `work_of` was told. streamed_bytes: by call, of its tables; None: they lie elsewhere. effort: how long
+    outside: as of `work_of`. streamed_bytes: by call, of its tables; None: they lie elsewhere. effort: how long
     addresses may be searched for. costs: of a room by region, where there are several.
 
     Raises DoesNotFitError.

@@ -38,7 +38,7 @@ def read_embedding(graph: ReadableGraph, node: Node) -> Embedding:
 
 
 def only_numbers_rows(graph: GraphView, node: Node) -> bool:
-    """Whether a Clip or Cast does nothing but keep or make the numbers of rows that tables are read by."""
+    """Whether a Clip or Cast does nothing but keep or make the indices that tables are read by."""
     readers = graph.consumers.get(node.output, ())
     if not readers or node.output in graph.outputs:
         return False

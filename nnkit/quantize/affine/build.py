@@ -72,7 +72,7 @@ _ADD_BITS = {8: 20, 16: 30}
 2^30, those of 17 bits below 2^48."""
 _SLOPE_BITS = 20
 NUMBERS = Affine(16, (1.0,), (0,))
-"""The format of numbers of rows: themselves."""
+"""The format of indices: themselves."""
 
 
 def split_pools(layers: FloatProgram) -> FloatProgram:

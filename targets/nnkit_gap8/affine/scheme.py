@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from nnkit.errors import InternalError, RecipeError
@@ -49,8 +50,12 @@ def check_options(options: Gap8Options) -> None:
             )
 
 
+@lru_cache(maxsize=1)
 def planned(program: Program, options: Gap8Options) -> AffinePlan:
-    """Calls and addresses, with room for the code as `memory.code` says. Raises DoesNotFitError."""
+    """Calls and addresses, with room for the code as `memory.code` says. Raises DoesNotFitError.
+
+    The latest is kept: a build plans, bounds its code and writes its files by the same one.
+    """
     affine = of_scheme(program)
     cluster = None if options.cluster is None else AffineCluster(affine, options.core_machine())
 
@@ -68,9 +73,10 @@ def planned(program: Program, options: Gap8Options) -> AffinePlan:
     kept = 0
     for _ in range(ROUNDS):
         plan = with_code(kept)
-        if affine_code_bytes(plan) <= kept:
+        needed = affine_code_bytes(plan)
+        if needed <= kept:
             return plan
-        kept = affine_code_bytes(plan)
+        kept = needed
     raise no_room_for_code(affine.name, f"at most {kept:,} bytes")
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from nnkit.deployed import Deployed
 from nnkit.errors import DoesNotFitError
 from nnkit_gap8.chip_fit import check_code_fits, code_size, measured_of
-from nnkit_gap8.code_choice import ROUNDS
+from nnkit_gap8.code_choice import ROUNDS, code_room_bytes
 from nnkit_gap8.deployment.code_size import deployed_code_bytes, steps_forms
 from nnkit_gap8.deployment.emit import deployment_files
 from nnkit_gap8.deployment.runners import compiled_code_bytes
@@ -36,7 +36,7 @@ def _measured_bytes(deployed: Deployed, options: Gap8Options) -> int:
 
 
 def _remedy(code_bytes: int, options: Gap8Options, planned: Callable[[Gap8Options], Deployed]) -> str:
-    """An `l2` that leaves room for the code, where a plan with it was found."""
+    """An `l2` that leaves enough for the code, where a plan with it was found."""
     capacity = options.memory.on_chip_l2_bytes
     for _ in range(ROUNDS):
         left = capacity - code_bytes
@@ -46,11 +46,11 @@ def _remedy(code_bytes: int, options: Gap8Options, planned: Callable[[Gap8Option
         except DoesNotFitError as error:
             return (
                 "choose smaller networks, or a smaller frame or gallery: with `memory: "
-                f"{{l2: {left}}}`, which leaves room for the code, {error.reason}"
+                f"{{l2: {left}}}`, which leaves enough for the code, {error.reason}"
             )
         peak_bytes = plan.joint.plan.regions["l2"].peak_bytes
-        room, measured = capacity - peak_bytes, partial(_measured_bytes, plan, other)
-        code = code_size(_most_bytes(plan, other), room, measured)
+        room = code_room_bytes(plan.joint.plan, other)
+        code = code_size(_most_bytes(plan, other), room, partial(_measured_bytes, plan, other))
         if code.size_bytes <= room:
             return (
                 f"set `memory: {{l2: {left}}}` in the deployment's recipe: the plan then takes {peak_bytes:,} bytes, "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnkit.deployed import Deployed, FaceMatchStages, NetworkPart
+from nnkit_gap8.code_choice import code_room_bytes
 from nnkit_gap8.code_size import StepsForm, code_bytes
 from nnkit_gap8.options import Gap8Options
 
@@ -21,8 +22,7 @@ def steps_forms(deployed: Deployed, options: Gap8Options) -> tuple[StepsForm, ..
     calls: tuple[StepsForm, ...] = tuple(
         "table" if part.options.steps == "table" else "calls" for part in deployed.parts
     )
-    room = options.memory.on_chip_l2_bytes - deployed.joint.plan.regions["l2"].peak_bytes
-    if deployed_code_bytes(deployed, calls) <= room:
+    if deployed_code_bytes(deployed, calls) <= code_room_bytes(deployed.joint.plan, options):
         return calls
     return tuple(
         min(("calls", "table"), key=lambda each: _network_bytes(deployed, part, each))

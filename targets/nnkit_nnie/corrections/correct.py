@@ -177,10 +177,10 @@ class _Work:
 
     def _observed(self, lowered: NnieLowered, before: CalibrationStats) -> CalibrationStats:
         """All calibration images again, by the recipe's method."""
-        from nnkit.calibrate import calibrate
+        from nnkit.calibrate import calibrate, sources_of
         from nnkit.calibrate.methods import Method
 
         given = self._quantization.samples(before.images)
-        sources = {spec.name: [sample.inputs[spec.name] for sample in given] for spec in lowered.model.inputs}
+        sources = sources_of(lowered.model, given)
         settings: dict[str, Any] = {} if before.percentile is None else {"percentile": before.percentile}
         return calibrate(lowered.model, sources, {}, method=cast("Method", before.method), **settings)

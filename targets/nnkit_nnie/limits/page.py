@@ -26,7 +26,7 @@ def limits_page() -> str:
     lines = [
         "# Limits of the NNIE",
         "",
-        "Checked before calibration begins; a build that exceeds some is told all of them at once, each with its",
+        "Checked before calibration begins; a build that exceeds some ends with all of them at once, each with its",
         "layer and a remedy. This page is made from the checks themselves.",
         "",
         "| chip | NNIE | cores | mapper |",

@@ -154,7 +154,7 @@ def _write_cfg(
 def compile_network(
     files: NetworkFiles, options: NnieOptions, artifact: Path, say: Callable[[str], None] = lambda text: None
 ) -> MapperRun | None:
-    """Run the mapper in the network's folder, where it is found and wanted. say: is told each of its stages."""
+    """Run the mapper in the network's folder, where it is found and wanted. say: called with each of its stages."""
     program = find_mapper(options) if options.mapper.run else None
     if program is None:
         return None

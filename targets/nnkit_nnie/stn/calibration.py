@@ -133,7 +133,7 @@ def _with_net(
     parts: tuple[Part, ...], statistics: CalibrationStats, samples: Sequence[Sample], program: Program
 ) -> CalibrationStats:
     """The statistics with NET's values as the STN of `program` makes them; the method stays the recipe's."""
-    from nnkit.calibrate import calibrate
+    from nnkit.calibrate import calibrate, sources_of
 
     stn, net = parts
     split = net.split
@@ -141,7 +141,7 @@ def _with_net(
         return statistics
     fed = net_samples(stn, samples, part_program(program, stn), program.tensors[split.warped].fixed)
     model = net.network.graph.model
-    sources = {spec.name: [sample.inputs[spec.name] for sample in fed] for spec in model.inputs}
+    sources = sources_of(model, fed)
     settings: dict[str, Any] = {} if statistics.percentile is None else {"percentile": statistics.percentile}
     again = calibrate(model, sources, {}, method=cast("Method", statistics.method), **settings)
     return replace(statistics, ranges={**statistics.ranges, **again.ranges})

@@ -89,7 +89,7 @@ class StoredFullyConnected:
         return self.sizes_bytes == tuple(record.size_bytes for record in records)
 
     def likeness(self, window: Sequence[WkRecord]) -> float:
-        """Nothing is told by content: its sizes are rarely another layer's."""
+        """Nothing is recognised by content: its sizes are rarely another layer's."""
         return 0.0
 
 

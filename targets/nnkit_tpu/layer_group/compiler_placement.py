@@ -9,7 +9,7 @@ group that it cannot place makes it stop. Its way, as its source tells it:
   takes first what is still read or transferred together with something not placed yet, then the largest product of
   size and lifetime, then the earliest;
 * banks that an item's op or the other engine uses in the same step are avoided where there is room elsewhere;
-* as soon as one item has no room left, all is given up.
+* where one item has no room left, all is given up.
 
 Then it moves transfers by its own estimate of cycles, which is not retold: for one group in ten its answer differs.
 """

@@ -1,7 +1,7 @@
 """What a log of the compiler says about a failure: the op and the reason, in one line.
 
-A crash that the log does not explain is told as one, with the pass it came in: the last line before a stack dump is
-often a timing or a statistic, and no reason.
+A crash that the log does not explain is reported as one, with the pass it came in: the last line before a stack
+dump is often a timing or a statistic, and no reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Folders for the vendor's programs to work in: where that of temporary files is full, that is what is told.
+"""Folders for the vendor's programs to work in: where that of temporary files is full, the message says so.
 
 Without room the compiler and the chip models fail in ways of their own, from a crash to a model that cannot be read.
 """
