@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,9 @@ from nnkit_gap8.emit import CONTEXT_BYTES
 from nnkit_gap8.loads import MemoryMachine
 
 if TYPE_CHECKING:
+    from nnkit.c.fixed.machine import CoreMachine
     from nnkit.graph import Model
+    from nnkit.memory.engine import Effort
     from nnkit.quantize.lowered import LoweredLayers
     from nnkit.target import PrecisionSearch, Quantization
     from nnkit_gap8.options import Gap8Options
@@ -50,34 +53,39 @@ def check_options(options: Gap8Options) -> None:
             )
 
 
-@lru_cache(maxsize=1)
 def planned(program: Program, options: Gap8Options) -> AffinePlan:
-    """Calls and addresses, with room for the code as `memory.code` says. Raises DoesNotFitError.
+    """Calls and addresses, with room for the code as `memory.code` says. Raises DoesNotFitError."""
+    code = options.memory.code
+    machine = MemoryMachine(
+        *options.regions(),
+        context_bytes=CONTEXT_BYTES,
+        stack_bytes=AFFINE_STACK_BYTES,
+        code_bytes=0 if code is None or code == "auto" else code,
+    )
+    cores = None if options.cluster is None else options.core_machine()
+    effort = options.memory_search.effort()
+    return _planned(of_scheme(program), machine, options.weight_budget, effort, cores, auto_code=code == "auto")
 
-    The latest is kept: a build plans, bounds its code and writes its files by the same one.
-    """
-    affine = of_scheme(program)
-    cluster = None if options.cluster is None else AffineCluster(affine, options.core_machine())
 
-    def with_code(kept_bytes: int) -> AffinePlan:
-        machine = MemoryMachine(
-            *options.regions(),
-            context_bytes=CONTEXT_BYTES,
-            stack_bytes=AFFINE_STACK_BYTES,
-            code_bytes=kept_bytes,
-        )
-        return affine_plan(affine, machine, options.weight_budget, options.memory_search.effort(), cluster)
-
-    if options.memory.code != "auto":
-        return with_code(options.memory.code or 0)
-    kept = 0
-    for _ in range(ROUNDS):
-        plan = with_code(kept)
-        needed = affine_code_bytes(plan)
-        if needed <= kept:
+@lru_cache(maxsize=1)
+def _planned(
+    program: AffineProgram,
+    machine: MemoryMachine,
+    weight_budget_bytes: int | None,
+    effort: Effort,
+    cores: CoreMachine | None,
+    *,
+    auto_code: bool,
+) -> AffinePlan:
+    """The latest is kept: a build plans, bounds its code and writes its files by the same one."""
+    cluster = None if cores is None else AffineCluster(program, cores)
+    for _ in range(ROUNDS if auto_code else 1):
+        plan = affine_plan(program, machine, weight_budget_bytes, effort, cluster)
+        needed_bytes = affine_code_bytes(plan) if auto_code else 0
+        if needed_bytes <= machine.code_bytes:
             return plan
-        kept = needed
-    raise no_room_for_code(affine.name, f"at most {kept:,} bytes")
+        machine = replace(machine, code_bytes=needed_bytes)
+    raise no_room_for_code(program.name, f"at most {machine.code_bytes:,} bytes")
 
 
 def of_scheme(program: Program) -> AffineProgram:
