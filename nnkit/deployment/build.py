@@ -188,7 +188,7 @@ def _prepared(build: DeploymentBuild) -> tuple[dict[str, Prepared], FaceMatchSta
     """The networks' programs, and their builds with the memory that is left to each."""
     prepared = {}
     for name, network in build.networks.items():
-        build.progress.line(f"{name}")
+        build.progress.line(name)
         prepared[name] = prepare(network)
     stages = _stages_of(build, {name: each.program for name, each in prepared.items()})
     for name, each in prepared.items():

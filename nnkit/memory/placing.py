@@ -301,5 +301,6 @@ def _does_not_fit(problem: Problem, search: _Search) -> DoesNotFitError:
     return DoesNotFitError(
         f"{len(problem.requests)} buffers do not fit the memory ({capacities}): {how}",
         where=problem.regions[0].name,
-        remedy="make buffers smaller or regions larger" if search.proven else "raise `steps` in memory_search",
+        remedy="make buffers smaller or regions larger"
+        + ("" if search.proven else ", or raise `steps` of `memory_search` where the target has that option"),
     )

@@ -205,7 +205,7 @@ def _try_at(state: _State, editor: Editor, node: ir.Node) -> list[str]:
     whole = [] if rule.whole_numbers else [n for n in nodes if computes_whole_numbers(n)]
     try:
         if whole:
-            raise Refused(f"'{editor.layer(whole[0])}' computes whole numbers")
+            raise Refused(f"'{editor.layer(whole[0])}' computes integers")
         if tagged:
             raise Refused(f"'{editor.layer(tagged[0])}' is tagged `_cpu`, which keeps it an op of its own")
         match = rule.check(editor, nodes)

@@ -66,9 +66,8 @@ def quantize(build: Build, settled: Settled, statistics: CalibrationStats) -> Pr
             stages_of(build.recipe, program)
         open_proofs = len(unproven(program))
         count = len(program.ops)
-        step.detail = f"{count} {'op' if count == 1 else 'ops'}" + (
-            f", {open_proofs} unproven" if open_proofs else ""
-        )
+        unproved = f", {open_proofs} unproven" if open_proofs else ""
+        step.detail = f"{count} {'op' if count == 1 else 'ops'}{unproved}"
         for note in program.notes:
             build.progress.note(note)
         return program
@@ -178,7 +177,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     from nnkit.inputs import seen_by_calibration
     from nnkit.program.inputs import quantized_inputs, stress_inputs
     from nnkit.simulate import simulate
-    from nnkit.verify.constant_outputs import no_proof
+    from nnkit.verify.constant_outputs import doubts_of_outputs
     from nnkit.verify.float_vs_program import compare_with_float
     from nnkit.verify.gates import check_gates
     from nnkit.verify.status import required_runners, status_of
@@ -224,9 +223,8 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     inputs = stress_inputs(program, _STRESS_INPUTS) if exact else []
     stress = [Case(given, simulate(program, given)) for given in inputs]
     verdicts = [_run(build, runner, artifact, real, stress) for runner in runners]
-    gates = check_gates(
-        build.recipe.verify.gates.limits(), floats.outputs, task, no_proof(floats.constant, floats.samples)
-    )
+    unproven_outputs = "; ".join(doubts_of_outputs(floats.constant, floats.samples))
+    gates = check_gates(build.recipe.verify.gates.limits(), floats.outputs, task, unproven_outputs)
     required = required_runners(build.recipe.verify.require, verdicts)
     status = status_of(gates, verdicts, required)
     return Verdict(floats, tuple(verdicts), gates, required, status, seen, task, pictures, drawn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from nnkit.did_you_mean import did_you_mean, suggestion
@@ -19,17 +19,13 @@ CHIP = ":"
 
 @dataclass(frozen=True)
 class NamedTarget:
-    """key: as in a recipe's `targets`. chip: as it was named, empty where it was not. options: what that sets."""
+    """key: as in a recipe's `targets`. chip: as it was named, empty where it was not. settings: the options that the
+    name stands for."""
 
     key: str
     target: AnyTarget
     chip: str = ""
-    options: Mapping[str, Any] | None = None
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The options that the name stands for."""
-        return self.options or {}
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def own_key(self) -> str:
@@ -76,7 +72,7 @@ def with_what_is_required(named: NamedTarget, where: str = "--target") -> NamedT
             remedy=f"name it: --target {named.key}{CHIP}{next(iter(chips))}",
         )
     examples = {name: (fields[name].examples or [None])[0] for name in lacking}
-    return replace(named, options={**named.settings, **examples})
+    return replace(named, settings={**named.settings, **examples})
 
 
 def _unknown(text: str, where: str) -> UsageError:

@@ -78,11 +78,6 @@ def written_constants(model: Model, outputs: Collection[str]) -> frozenset[str]:
     return frozenset(outputs) - moving
 
 
-def no_proof(constant: Mapping[str, Side], inputs: int) -> str:
-    """Why distances of the outputs prove nothing, and what to do; empty where no output is constant."""
-    return "; ".join(doubts_of_outputs(constant, inputs))
-
-
 def doubts_of_outputs(constant: Mapping[str, Side], inputs: int) -> list[str]:
     """A sentence for each network with constant outputs. inputs: how many verification inputs there are."""
     over = "the one verification input" if inputs == 1 else f"all {inputs} verification inputs"

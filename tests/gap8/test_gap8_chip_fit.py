@@ -27,7 +27,7 @@ from nnkit_gap8.affine.scheme import planned
 from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.chip_fit import check_code_fits, check_links
 from nnkit_gap8.cluster.build import Cluster
-from nnkit_gap8.code_choice import steps_form
+from nnkit_gap8.code_choice import kept_for_code, steps_form
 from nnkit_gap8.code_size import StepsForm, code_bytes
 from nnkit_gap8.emit import emit_artifact
 from nnkit_gap8.gvsoc_runner import link_for_cluster
@@ -112,6 +112,14 @@ def test_code_of_affine_integers_is_never_more_than_its_bound(number: int, tmp_p
     calls = planned(_drawn(number), options)
     taken = compiled_code_bytes(_written(emit_affine_artifact(calls), tmp_path))
     assert taken <= affine_code_bytes(calls) <= 2 * taken
+
+
+def test_a_build_of_affine_integers_is_planned_once() -> None:
+    program, options = _drawn(0), Gap8Options(scheme="affine", memory=ROOMY)
+    first = planned(program, options)
+    assert planned(program, options.model_copy()) is first
+    with_code = planned(program, options.model_copy(update={"memory": ROOMY.model_copy(update={"code": "auto"})}))
+    assert kept_for_code(with_code.plan) >= affine_code_bytes(with_code) > kept_for_code(first.plan) == 0
 
 
 @needs_compiler

@@ -5,7 +5,7 @@ channels; and an Expand of a computed value.
 Algebra: of p elements repeated n times along axes behind the others a nearest Resize of [1, p, 1, 1] makes
   [1, p, 1, n]; along axes before or between the others a 1x1 convolution of n weights of 1 makes [1, n, p, 1] of
   [1, 1, p, 1], whose axes a Transpose brings into their order.
-Declines for whole numbers, such as ids of tokens.
+Declines for integers, such as ids of tokens.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _operands(node: ir.Node) -> list[ir.Value]:
 def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
     if any(value.dtype is not None and value.dtype.name in _WHOLE_NUMBERS for value in _operands(node)):
-        raise Refused("it repeats whole numbers")
+        raise Refused("it repeats integers")
     return _Match(node, editor.shape(node.outputs[0]))
 
 

@@ -4,7 +4,7 @@ Pattern: Gather of a computed value with constant indices, as interpolation of o
 have it.
 Algebra: with the axis as channels, [1, n, p, s], output i is the sum of all inputs times 1 for the one that index i
   names and 0 for the others; Transposes bring the axis there and back.
-Declines for whole numbers, such as ids of tokens, and indices beyond the axis.
+Declines for integers, such as ids of tokens, and indices beyond the axis.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
     value, indices = data_input(node), editor.array(node.inputs[1])
     if value.dtype is not None and value.dtype.name not in _FLOATS:
-        raise Refused("it picks whole numbers")
+        raise Refused("it picks integers")
     shape = editor.shape(value)
     axis = as_node(node).integer("axis", 0) % len(shape)
     picked = np.asarray(indices, np.int64).reshape(-1)

@@ -56,24 +56,19 @@ def task_scorer(
     if read is None or task is None:
         return None
     if isinstance(task, Classification):
-        labels = None
-        if task.labels is not None:
-            count = math.prod(outputs[task.output or next(iter(outputs))])
-            labels = true_classes(task, images, count, recipe.where("verify", "task", "labels"))
+        count = math.prod(outputs[task.output or next(iter(outputs))])
+        labels = _true_classes(task, images, count, recipe.where("verify", "task", "labels"))
         return TaskScorer(read, lambda floats, program: score_classification(floats, program, labels))
     return TaskScorer(read, _detection(task, images) if isinstance(task, Detection) else _verification(task, images))
 
 
-def true_classes(task: Classification, images: Sequence[str], count: int | None, where: str) -> dict[int, int]:
-    """The task's classes by index of the image; count: of the network's classes, None where it is not known.
-
-    Raises RecipeError for a file that is not there, UserFileError for what it says.
-    """
+def _true_classes(task: Classification, images: Sequence[str], count: int, where: str) -> dict[int, int] | None:
+    """The task's classes by index of the image; None where it has no labels. count: of the network's classes."""
+    if task.labels is None:
+        return None
     names = ClassNames(count)
     if task.classes is not None:
         names = read_class_names(task.classes.existing_file("the file of classes"), count)
-    if task.labels is None:
-        return {}
     if isinstance(task.labels, str):
         return classes_by_folder(images, names, where)
     return read_classes(task.labels.existing_file("the file of labels"), images, names)

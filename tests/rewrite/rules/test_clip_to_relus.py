@@ -92,5 +92,5 @@ def test_declines(graphs):
     assert {d.site: d.reason for d in log.of(RULE).declined} == {
         "computed": "its max is not constant",
         "crossed": "its bounds 2 and 1 cross",
-        "whole": "'whole' computes whole numbers",
+        "whole": "'whole' computes integers",
     }
