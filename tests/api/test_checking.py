@@ -14,7 +14,7 @@ from small_project import RECIPE, write_project
 from nnkit.api.checking import check
 from nnkit.commands.check import check_commands
 from nnkit.errors import ModelError, NnkitError, RecipeError, SeveralError, UserFileError
-from nnkit.recipe.settings import settings_of
+from nnkit.recipe.settings import parse_settings, settings_of
 from tests.end_to_end.networks import Net
 
 
@@ -179,3 +179,9 @@ def test_errors_are_json_on_stdout(tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(RecipeError):
         check_commands([worse], json=True)
     assert json.loads(capsys.readouterr().out) == third
+
+
+def test_targets_that_are_set_and_that_the_file_lacks_are_checked(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    for texts in (["targets=[ansi_c, onnx_qdq]"], ["targets.ansi_c.precision=int8", "targets=[ansi_c, onnx_qdq]"]):
+        assert check(path, parse_settings(texts)).keys == ("ansi_c", "onnx_qdq")
