@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nnkit.api.preparing import Switches, builds
+from nnkit.api.preparing import Switches, builds, load
 from nnkit.api.sweeping import load_sweep
 from nnkit.errors import NnkitError, RecipeError, UserFileError, raise_found, worst
+from nnkit.recipe.settings import listed_targets
 from nnkit.report.progress import Progress
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def check(path: str | Path, settings: Sequence[Setting] = (), targets: Sequence[
     from nnkit.stages.packaging import signing_key
 
     swept = load_sweep(Path(path), settings, targets)
-    recipe = swept.recipe
+    chosen = [setting for setting in settings if listed_targets(setting)]  # the file may lack builds for them
+    recipe = load(Path(path), (*swept.fixed, *chosen)) if chosen else swept.recipe
     keys = tuple(dict.fromkeys(point.key for point in swept.points))
     findings = _Findings()
     inputs: Shapes = {}

@@ -11,10 +11,10 @@ from nnkit.api.naming import load_named
 from nnkit.api.preparing import load, no_such_target
 from nnkit.recipe.grid import Point, axes_of_recipe, points, spanned
 from nnkit.recipe.problems import InvalidRecipeError, Problem
-from nnkit.recipe.settings import Setting, listed_targets
 
 if TYPE_CHECKING:
     from nnkit.recipe import Recipe
+    from nnkit.recipe.settings import Setting
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ def load_sweep(path: Path, settings: Sequence[Setting] = (), targets: Sequence[s
     build is for.
     """
     fixed, spans = spanned(settings, lambda setting: _problems(path, setting))
-    chosen = tuple(setting for setting in settings if listed_targets(setting))
-    named = load_named(path, (*fixed, *chosen), targets)  # a sweep over targets adds those that the file lacks
+    named = load_named(path, fixed, targets)
     recipe, fixed = named.recipe, (*fixed, *named.added)
     told = {setting.key for setting in fixed} | {axis.name for axis in spans}
     axes = [*(axis for axis in axes_of_recipe(recipe) if axis.name not in told), *spans]
