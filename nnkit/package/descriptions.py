@@ -135,9 +135,10 @@ class _Known:
     def _check(self, document: Description, value: Any, at: str, *, whole: bool) -> int:
         """whole: the value is of the network, not of a part of it."""
         if isinstance(value, list):
-            return sum(
-                self._of(each)._check(document, each, f"{at}[{i}]", whole=False) for i, each in enumerate(value)
-            )
+            count = self._check_built(document.file, value, at)
+            for i, each in enumerate(value):
+                count += self._of(each)._check(document, each, f"{at}[{i}]", whole=False)
+            return count
         if not isinstance(value, Mapping):
             return 0
         name, count = name_of(value), 0
@@ -146,7 +147,6 @@ class _Known:
         if whole:
             count += self._hold(document, value, self._totals, at)
         _check_cycles(document.file, value, at)
-        count += self._check_built(document.file, value, at)
         for key, inner in value.items():
             inside = f"{at}.{key}" if at else str(key)
             if key in _FILES:
@@ -156,10 +156,15 @@ class _Known:
             count += self._check(document, inner, inside, whole=whole and key not in self._layers)
         return count
 
-    def _check_built(self, file: str, said: Mapping[str, Any], at: str) -> int:
-        """A row of choices that says it is the build itself, measured on the same inputs, has its distances."""
-        if said.get("built") is not True or self._networks:
+    def _check_built(self, file: str, rows: Sequence[Any], at: str) -> int:
+        """The row of choices that is the build itself, measured on the same inputs, has its distances.
+
+        Of several rows with its layers it is the last: those before have the weights as they came, uncorrected.
+        """
+        built = [i for i, each in enumerate(rows) if isinstance(each, Mapping) and each.get("built") is True]
+        if not built or self._networks:
             return 0
+        said, at = rows[built[-1]], f"{at}[{built[-1]}]"
         floats = self._evidence.report["verify"]["float_vs_program"]
         keys = [
             key for key in ("cosine", "sqnr_db", "max_abs") if key in said and said.get("images") == floats["inputs"]
