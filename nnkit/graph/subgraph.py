@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,9 +21,9 @@ def subgraph(graph: GraphView, nodes: Sequence[Node], inputs: Sequence[str], out
     """
     from onnx import TensorProto, helper
 
-    proto = graph.model.proto()
-    wanted = {node.index for node in nodes}
-    kept = [node for index, node in enumerate(proto.graph.node) if index in wanted]
+    stored = graph.stored
+    proto = stored.proto
+    kept = [proto.graph.node[index] for index in sorted({node.index for node in nodes})]
     read = {name for node in kept for name in node.input}
     specs = [InputSpec(name, graph.shape(name)) for name in inputs]
     results = [OutputSpec(name, graph.shape(name)) for name in outputs]
@@ -33,12 +33,17 @@ def subgraph(graph: GraphView, nodes: Sequence[Node], inputs: Sequence[str], out
         proto.graph.name or "part",
         [helper.make_tensor_value_info(spec.name, TensorProto.FLOAT, spec.shape) for spec in specs],
         [helper.make_tensor_value_info(spec.name, TensorProto.FLOAT, spec.shape) for spec in results],
-        [tensor for tensor in proto.graph.initializer if tensor.name in read],
-        value_info=[value for value in proto.graph.value_info if value.name in inner],
+        [proto.graph.initializer[index] for index in _places(stored.initializers, read)],
+        value_info=[proto.graph.value_info[index] for index in _places(stored.values, inner)],
     )
     model = helper.make_model(part, opset_imports=list(proto.opset_import))
     model.ir_version = proto.ir_version
     return Model(model.SerializeToString(), LayerTags(), tuple(specs), tuple(results), graph.model.opset)
+
+
+def _places(indices: Mapping[str, int], names: Iterable[str]) -> list[int]:
+    """Where those of the names that a list has lie in it, in its order."""
+    return sorted(indices[name] for name in names if name in indices)
 
 
 def run_bytes(

@@ -146,6 +146,15 @@ class Constants(Mapping[str, NDArray[Any]]):
 
 
 @dataclass(frozen=True, eq=False)
+class StoredGraph:
+    """A model's protobuf message. initializers, values: the places in its lists, by name."""
+
+    proto: onnx.ModelProto
+    initializers: Mapping[str, int]
+    values: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
 class GraphView:
     """A model for reading.
 
@@ -160,6 +169,16 @@ class GraphView:
     constants: Mapping[str, NDArray[Any]]
     shapes: Mapping[str, Shape]
     element_types: Mapping[str, int]
+
+    @cached_property
+    def stored(self) -> StoredGraph:
+        """The model as ONNX has it, read once; not to be edited."""
+        proto = self.model.proto()
+        return StoredGraph(
+            proto,
+            {tensor.name: index for index, tensor in enumerate(proto.graph.initializer)},
+            {value.name: index for index, value in enumerate(proto.graph.value_info)},
+        )
 
     @staticmethod
     def of(model: Model) -> GraphView:

@@ -60,26 +60,26 @@ def _banks(request: Request, place: Place, region: Region) -> range:
     return range(place.offset_bytes // region.bank_bytes, last // region.bank_bytes + 1)
 
 
-def _holders(problem: Problem) -> dict[str, set[str]]:
-    """For every buffer, those that it lies inside of, and itself."""
+def _holders(problem: Problem) -> dict[str, str]:
+    """For every buffer, the outermost one that it lies inside of, or itself."""
     outer = {alias.inner: alias.outer for alias in problem.aliases}
-    holders: dict[str, set[str]] = {}
+    holders: dict[str, str] = {}
     for request in problem.requests:
-        name = request.name
-        holders[request.name] = {name}
-        while name in outer:
+        name, passed = request.name, list[str]()
+        while name in outer and name not in holders:
+            passed.append(name)
             name = outer[name]
-            holders[request.name].add(name)
+        holders.update(dict.fromkeys([*passed, name], holders.get(name, name)))
     return holders
 
 
 def _check_pair(
     problem: Problem, a: Request, place_a: Place, b: Request, place_b: Place, region: Region,
-    inside: dict[str, set[str]],
+    inside: dict[str, str],
 ) -> None:  # fmt: skip
     start = max(place_a.offset_bytes, place_b.offset_bytes)
     end = min(place_a.offset_bytes + a.size_bytes, place_b.offset_bytes + b.size_bytes)
-    if inside[a.name] & inside[b.name]:
+    if inside[a.name] == inside[b.name]:
         return  # parts of one buffer, at the offsets that their aliases say
     conflicting = (a.name, b.name) in problem.bank_conflicts or (b.name, a.name) in problem.bank_conflicts
     if region.bank_bytes and conflicting:

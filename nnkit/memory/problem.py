@@ -117,14 +117,17 @@ class Problem:
     def roots(self) -> dict[str, tuple[str, int]]:
         """For every buffer, the outermost one that holds it and the offset inside that one."""
         outer = {alias.inner: (alias.outer, alias.offset_bytes) for alias in self.aliases}
-        roots = {}
+        roots: dict[str, tuple[str, int]] = {}
         for request in self.requests:
-            name, offset = request.name, 0
-            while name in outer:
-                name, step = outer[name]
-                offset += step
-            roots[request.name] = (name, offset)
-        return roots
+            name, between = request.name, []
+            while name in outer and name not in roots:
+                between.append(name)
+                name = outer[name][0]
+            root, offset = roots.setdefault(name, (name, 0))
+            for inner in reversed(between):
+                offset += outer[inner][1]
+                roots[inner] = (root, offset)
+        return {request.name: roots[request.name] for request in self.requests}
 
 
 @dataclass(frozen=True)
@@ -175,10 +178,12 @@ def _check_aliases(requests: Mapping[str, Request], aliases: tuple[Alias, ...]) 
         if alias.inner in outer:
             raise InternalError("it is to lie inside two buffers", where=alias.inner)
         outer[alias.inner] = alias.outer
+    ending = set[str]()  # whose way outwards is known to end
     for name in outer:
-        seen = {name}
-        while name in outer:
-            name = outer[name]
+        seen = dict[str, None]()
+        while name in outer and name not in ending:
             if name in seen:
                 raise InternalError("buffers are to lie inside one another in a circle", where=name)
-            seen.add(name)
+            seen[name] = None
+            name = outer[name]
+        ending.update(seen)

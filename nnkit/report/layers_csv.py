@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nnkit.memory.plan import MemoryPlan
+from nnkit.memory.plan import MemoryPlan, WeightChunk
 from nnkit.program import Concat, OpBase, Program, Reshape, macs
 from nnkit.report.csv_cell import plain_cell
 
@@ -57,12 +58,19 @@ def layer_table(program: Program, plan: MemoryPlan) -> list[dict[str, Any]]:
     in_place: nothing is computed or moved (a reshape, a concatenation whose parts were written in place).
     peak_bytes: the most that the layer's steps take of the region where its output lies.
     """
-    return [_planned(op, index, program, plan) for index, op in enumerate(program.ops)]
+    steps, chunks = defaultdict[str, list[int]](list), defaultdict[str, list[WeightChunk]](list)
+    for step in plan.steps:
+        steps[step.op].append(step.index)
+    for chunk in plan.chunks:
+        chunks[chunk.op].append(chunk)
+    return [
+        _planned(op, index, program, plan, steps[op.name], chunks[op.name]) for index, op in enumerate(program.ops)
+    ]
 
 
-def _planned(op: OpBase, index: int, program: Program, plan: MemoryPlan) -> dict[str, Any]:
-    steps = [step.index for step in plan.steps if step.op == op.name]
-    chunks = [chunk for chunk in plan.chunks if chunk.op == op.name]
+def _planned(
+    op: OpBase, index: int, program: Program, plan: MemoryPlan, steps: Sequence[int], chunks: Sequence[WeightChunk]
+) -> dict[str, Any]:
     output = program.tensors[op.output]
     placed = op.output in plan.places and bool(steps)
     row: dict[str, Any] = dict.fromkeys(PLANNED, "") | {

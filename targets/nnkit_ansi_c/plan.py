@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from nnkit.cpu_segments.arena import VALUE_BYTES
@@ -89,10 +89,11 @@ def _steps(program: Program, assembly: Assembly) -> tuple[Step, ...]:
 def _outermost(assembly: Assembly, regions: Regions = ONE_ARENA) -> dict[str, Buffer]:
     """The arena's buffers that lie in no other one, live as long as any that lies in them."""
     last_region = regions.values[-1].name if regions.values else ARENA
-    parents = {wish.inner: wish.outer for wish in assembly.sharings}
+    parents = {wish.inner: (wish.outer, 0) for wish in assembly.sharings}
+    roots = _roots([each.id for each in assembly.buffers], parents)
     lives: dict[str, list[tuple[int, int]]] = {}
     for each in assembly.buffers:
-        lives.setdefault(_root(each.id, parents)[0], []).append((each.first_step, each.last_step))
+        lives.setdefault(roots[each.id][0], []).append((each.first_step, each.last_step))
     arena, result = assembly.arena, {}
     for each in assembly.buffers:
         if each.id in parents or each.id not in arena.offsets:
@@ -108,23 +109,30 @@ def _outermost(assembly: Assembly, regions: Regions = ONE_ARENA) -> dict[str, Bu
 
 def _places(program: Program, assembly: Assembly, buffers: Mapping[str, Buffer]) -> dict[str, TensorPlace]:
     """The place of every tensor; a view of another tensor lies where that one does."""
-    parents = {wish.inner: wish.outer for wish in assembly.sharings}
-    shifts = {wish.inner: wish.offset * VALUE_BYTES for wish in assembly.sharings}
-    places = {}
-    for name, tensor in program.tensors.items():
-        held = name if name in buffers else assembly.roots.get(name, name)
-        outer, chain = _root(held, parents)
-        places[name] = TensorPlace(name, outer, sum(shifts[each] for each in chain), tensor.size_bytes)
-    return places
+    parents = {wish.inner: (wish.outer, wish.offset * VALUE_BYTES) for wish in assembly.sharings}
+    held = {name: name if name in buffers else assembly.roots.get(name, name) for name in program.tensors}
+    roots = _roots(held.values(), parents)
+    return {
+        name: TensorPlace(name, *roots[held[name]], tensor.size_bytes) for name, tensor in program.tensors.items()
+    }
 
 
-def _root(name: str, parents: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The outermost buffer that holds one, and those between, itself included."""
-    chain = []
-    while name in parents:
-        chain.append(name)
-        name = parents[name]
-    return name, chain
+def _roots(names: Iterable[str], parents: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
+    """By buffer the outermost one that holds it, and where in that it lies in bytes.
+
+    parents: by buffer the one that holds it, and where in that. A way outwards is walked once, however many share it.
+    """
+    roots: dict[str, tuple[str, int]] = {}
+    for name in names:
+        between = []
+        while name in parents and name not in roots:
+            between.append(name)
+            name = parents[name][0]
+        root, offset = roots.setdefault(name, (name, 0))
+        for inner in reversed(between):
+            offset += parents[inner][1]
+            roots[inner] = root, offset
+    return roots
 
 
 def too_much(

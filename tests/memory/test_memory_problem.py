@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -314,3 +315,19 @@ def test_a_part_lies_at_the_sum_of_both_offsets(offset: int, allowed: bool) -> N
     else:
         with pytest.raises(InternalError, match="does not lie 1 bytes into 'whole'"):
             check_placement(problem, placement)
+
+
+def test_a_chain_of_parts_takes_time_of_its_length() -> None:
+    """20,000 buffers, each inside the next: walking each way outwards anew took minutes."""
+    count = 20_000
+    names = [f"b{index}" for index in range(count)]
+    began = process_time()
+    problem = Problem(
+        (Region("ram", count + 1, 1),),
+        tuple(Request(name, index + 1, index, index + 1) for index, name in enumerate(names)),
+        tuple(Alias(inner, outer, 1) for inner, outer in pairwise(names)),
+    )
+    assert problem.roots[names[0]] == (names[-1], count - 1)
+    places = {name: Place("ram", count - 1 - index) for index, name in enumerate(names)}
+    check_placement(problem, as_placement(problem, places))
+    assert process_time() - began < 10
