@@ -152,7 +152,7 @@ def test_the_command_line_page_names_the_options_of_the_other_commands() -> None
     others = {name: set(options(c)) for name, c in COMMANDS.items() if not name.startswith("nnkit package")}
     assert others["nnkit compare"] == {"--json", "--dumps"}
     assert [others[f"nnkit {name}"] for name in ("targets list", "targets show")] == [{"--json"}] * 2
-    assert others["nnkit check"] == {"--json", "--target", "--images", "--set", "--fix", "--watch"}
+    assert others["nnkit check"] == {"--json", "--target", "--images", "--shape", "--set", "--fix", "--watch"}
     assert others["nnkit doctor"] == {"--json", "--install"}
     assert others["nnkit schema"] == {"--report"}
     listed = [(code(row[0])[0].split()[0], code(row[1])) for row in rows(section(page, "nnkit package"))]
