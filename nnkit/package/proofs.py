@@ -30,7 +30,7 @@ from nnkit.package.plan_proof import check_joint_plan, check_plan, check_use
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
 from nnkit.package.verdicts import check_gates, check_networks, check_runs
 
-_SHAPELESS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
+_SHAPELESS = (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def check_proofs(verified: VerifyResult, check_times: Callable[[Evidence], str] 
         made = {name: _document(verified, name) for name in (MANIFEST_NAME, PROVENANCE_NAME, SBOM_NAME)}
         check_derived(evidence, manifest, made)
         held = check_evidence(evidence, files, lambda name: _document(verified, name))
-        not_timed = check_times(evidence)
+        left = unproven(evidence, check_times(evidence))
     except PackageFileError as error:
         raise _wrong(verified, error.file, error.reason) from error
     except (UsageError, UserFileError) as error:  # nothing can be made of what the report says
@@ -76,7 +76,7 @@ def check_proofs(verified: VerifyResult, check_times: Callable[[Evidence], str] 
     layers = [layer for each in evidence.of_networks for layer in each.report["layers"]]
     others = Counter(str(layer["proof"]) for layer in layers if not is_bounded(layer))
     said_twice = f"files: {len(manifest.files)}, and all that they say twice is the same"
-    return ProofResult((*held, said_twice), dict(others), unproven(evidence, not_timed))
+    return ProofResult((*held, said_twice), dict(others), left)
 
 
 def unproven(evidence: Evidence, not_timed: str = "") -> tuple[str, ...]:

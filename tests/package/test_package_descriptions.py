@@ -171,6 +171,17 @@ FORGERIES: dict[str, tuple[str, Callable[[Forger], object], str]] = {
         report(lambda it: it["details"].update(summary=["RAM 1,234,567 B"])),
         r"speaks of 1,234,567, a count that stands nowhere else",
     ),
+    "a clock that stands still": (
+        "ansi_c",
+        report(lambda it: first_core(it).update(clock_mhz=0)),
+        "cannot be read",
+    ),
+    "a time that is none": ("ansi_c", report(lambda it: it.update(speed=[{"what": "time"}])), "speed|cannot be read"),
+    "an object in place of a list": (
+        "ansi_c",
+        json_of("small.json", lambda it: it.update(inputs={"name": 1})),
+        "here, and|cannot be read",
+    ),
     "format of an output": (
         "nnie",
         json_of("segments.json", lambda it: it["outputs"][0].update(format="s32.1")),
@@ -242,4 +253,7 @@ def test_times_of_another_version_are_not_computed_again(packages: Callable[[str
     forger.edit(PROVENANCE, lambda it: it["predicate"]["runDetails"]["builder"]["version"].update(nnkit="0.0.1"))
     forger.edit(SBOM, lambda it: it["metadata"]["tools"]["components"][0].update(version="0.0.1"))
     result = check_proofs(verify_package(forger.pack(tmp_path / "x.nnpkg")), check_times)
+    odd = forger.edit("report.json", lambda it: it.update(speed=[{"what": "time", "value": "fast", "unit": "ms"}]))
+    with pytest.raises(GateFailedError, match="cannot be read"):
+        check_proofs(verify_package(odd.pack(tmp_path / "y.nnpkg")), check_times)
     assert any("not computed again: made by nnkit 0.0.1" in line for line in result.unproven)
