@@ -192,9 +192,17 @@ def _preprocess_lines(each: DraftInput, kind: ModelFormat, *, one_scale: bool) -
 
 
 def _quoted(text: str) -> str:
-    """The text as a YAML scalar."""
+    """The text as a YAML scalar; characters that nothing shows are escapes."""
+    if not text.isprintable():
+        return (
+            '"' + "".join(_escape(each) if not each.isprintable() or each in '"\\' else each for each in text) + '"'
+        )
     plain = re.fullmatch(r"[A-Za-z_./][\w./-]*", text) and text not in ("y", "n", "yes", "no", "on", "off", "null")
     return text if plain else "'" + text.replace("'", "''") + "'"
+
+
+def _escape(character: str) -> str:
+    return f"\\U{ord(character):08x}"
 
 
 def recipe_name(model: Path) -> str:

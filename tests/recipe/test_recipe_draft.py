@@ -136,3 +136,10 @@ def test_a_folder_without_pictures_is_refused(tmp_path: Path) -> None:
         pictures_in(tmp_path)
     with pytest.raises(UsageError, match="no folder"):
         pictures_in(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", ["x\x1b[31m", "a\r\n  error: b", "q\"'\\\u202e", "l\u2028\U000e0041"])
+def test_a_name_that_a_terminal_obeys_is_written_as_escapes(tmp_path: Path, name: str) -> None:
+    text, path = written(tmp_path, DraftInput(name, (1, 1, 8, 8), False), pictures=Pictures("p/*.png"))
+    assert all(each.isprintable() or each == "\n" for each in text)
+    assert list(load(path).model.inputs) == [name]
