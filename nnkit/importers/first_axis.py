@@ -39,8 +39,8 @@ def not_one_image(graph: onnx.GraphProto, name: str, shape: Sequence[int | str],
         )
         remedy = (
             f"give it and the output that follows it an axis of 1 in front: {with_one} (in PyTorch `{name}[0]` at "
-            "the start and `[None]` at the end; for a file, the script in docs/ansi_c.md#state-from-outside); then "
-            "ansi_c takes it with `precision: float32`, where no other layer is refused"
+            "the start and `[None]` at the end; for a file, the script in docs/operators.md#state-from-outside). "
+            "Then the target named there takes it with `precision: float32`, where no other layer is refused"
         )
     elif _readers(graph, name, (0,), _PARTS):
         turned = ", ".join(["1", sides[0], *sides[2:]])

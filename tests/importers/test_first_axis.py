@@ -117,8 +117,8 @@ def test_states_in_one_input_are_built_after_the_script_of_the_remedy(tmp_path: 
     with pytest.raises(ModelError) as caught:
         import_onnx(tmp_path / "net.onnx")
     assert "'lstm' (LSTM) begins with it" in caught.value.reason
-    assert "docs/ansi_c.md#state-from-outside" in caught.value.remedy
-    page = (Path(__file__).parents[2] / "docs/ansi_c.md").read_text().partition("### State from outside")[2]
+    assert "docs/operators.md#state-from-outside" in caught.value.remedy
+    page = (Path(__file__).parents[2] / "docs/operators.md").read_text().partition("## State from outside")[2]
     script = page.partition("```python\n")[2].partition("```")[0]
     command = [sys.executable, "-c", script, "net.onnx", "out.onnx", "state", "next"]
     subprocess.run(command, cwd=tmp_path, check=True)
