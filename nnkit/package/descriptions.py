@@ -126,7 +126,9 @@ class _Known:
         ports = document.folder == ARTIFACT_FOLDER and not self._networks
         for key in ("inputs", "outputs"):
             said = document.content.get(key)
-            if ports and isinstance(said, list) and all(map(name_of, said)):
+            if ports and said is not None:
+                if not isinstance(said, list) or not all(map(name_of, said)):
+                    raise UnreadableError(document.file, f"{key} is no list of tensors with names")
                 names = [port["name"] for port in self._evidence.report[key]]
                 told = [name_of(each) for each in said]
                 hold_equal(document.file, told, self._evidence.file(REPORT), names, at=key)

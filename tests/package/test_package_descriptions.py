@@ -180,7 +180,7 @@ FORGERIES: dict[str, tuple[str, Callable[[Forger], object], str]] = {
     "an object in place of a list": (
         "ansi_c",
         json_of("small.json", lambda it: it.update(inputs={"name": 1})),
-        "here, and|cannot be read",
+        "inputs is no list of tensors",
     ),
     "format of an output": (
         "nnie",
