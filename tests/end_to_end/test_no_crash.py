@@ -84,6 +84,7 @@ def _drawn(items: Sequence[Any], count: int) -> list[Any]:
     return random.Random(SEED).sample(list(items), min(count, len(items)))
 
 
+@pytest.mark.timeout(0 if SHARE == 1 else 900)
 def test_shared_networks(shared_dir: Path, folder: Path) -> None:
     files = [
         path
