@@ -18,8 +18,6 @@ from nnkit.errors import GateFailedError, NnkitError, UsageError, UserFileError,
 from nnkit.output_file import new_file
 from nnkit.owned_folder import owned_folder
 from nnkit.package import stored_zip
-from nnkit.package.descriptions import is_description
-from nnkit.package.documents import ARTIFACT_FOLDER
 from nnkit.package.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -32,6 +30,7 @@ from nnkit.package.manifest import (
 from nnkit.package.paths import why_refused, why_refused_together
 from nnkit.reading import open_regular
 
+_ARTIFACT = "artifact/"
 _MAX_DOCUMENT_BYTES = 1 << 28
 _RESTORE = "get the package again from where it came, or build it again"
 
@@ -40,7 +39,7 @@ _RESTORE = "get the package again from where it came, or build it again"
 class VerifyResult:
     """A package found intact: its manifest, and the size and SHA-256 of the whole archive.
 
-    documents: content of every file outside of `artifact/`, and of those in it that describe it, by name.
+    documents: content of every file outside of `artifact/`, by name.
     """
 
     path: Path
@@ -122,10 +121,7 @@ def verify_package(path: Path) -> VerifyResult:
         documents = {}
         for member in members:
             content: list[bytes] = []
-            inside = member.name.startswith(ARTIFACT_FOLDER)
-            keep = (
-                is_description(member.name, member.size_bytes) if inside else member.size_bytes <= _MAX_DOCUMENT_BYTES
-            )
+            keep = not member.name.startswith(_ARTIFACT) and member.size_bytes <= _MAX_DOCUMENT_BYTES
             _check_content(stream, member, manifest, content.append if keep else None)
             if keep:
                 documents[member.name] = b"".join(content)

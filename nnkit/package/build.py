@@ -66,7 +66,7 @@ def build_package(build_dir: Path, out: Path | None = None, *, key: Ed25519Priva
         _check_beside(build_dir / each.folder, each.report)
     records = {name: FileRecord(file_sha256(path), path.stat().st_size) for name, path in files.items()}
     try:
-        check_evidence(evidence, records, lambda name: read_bytes(files[name], what=name))
+        check_evidence(evidence, records)
     except PackageFileError as error:
         reason = f"a proof does not hold: {error.reason}"
         raise GateFailedError(reason, where=str(build_dir / error.file), remedy=_RUN_FIRST) from error

@@ -84,7 +84,7 @@ def json_object(file: str, data: bytes) -> dict[str, Any]:
 
     Raises UnreadableError for anything else.
     """
-    text = text_of(file, data)
+    text = _text(file, data)
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False).encode()  # half a character, \ud800, is none
@@ -98,7 +98,7 @@ def json_object(file: str, data: bytes) -> dict[str, Any]:
     return value
 
 
-def text_of(file: str, data: bytes) -> str:
+def _text(file: str, data: bytes) -> str:
     """The text of a file. Raises UnreadableError where it is not UTF-8."""
     try:
         return data.decode("utf-8")
@@ -119,7 +119,7 @@ def _refuse(constant: str) -> None:
 
 
 def _rows(file: str, data: bytes) -> list[dict[str, str]]:
-    text = text_of(file, data)
+    text = _text(file, data)
     try:
         lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except csv.Error as error:
@@ -135,7 +135,7 @@ def _rows(file: str, data: bytes) -> list[dict[str, str]]:
 
 def _recipe(file: str, data: bytes) -> dict[str, Any]:
     try:
-        content = parse_yaml(text_of(file, data), what="the recipe", where=file, remedy="")
+        content = parse_yaml(_text(file, data), what="the recipe", where=file, remedy="")
     except UserFileError as error:
         raise UnreadableError(file, error.reason) from error
     if not isinstance(content, dict):

@@ -76,9 +76,9 @@ def _check_distances(report: Figures, file: str) -> None:
         return
     if len(parts) == 1:
         for key in ("cosine", "sqnr_db", "max_abs"):
-            hold_near(file, floats[key], parts[0][key], f"{key} of all outputs", "of its only one")
+            _hold_near(file, floats[key], parts[0][key], f"{key} of all outputs", "of its only one")
     largest = max((part["max_abs"] for part in parts if part["max_abs"] is not None), default=None)
-    hold_near(file, floats["max_abs"], largest, "max_abs of all outputs", "of each")
+    _hold_near(file, floats["max_abs"], largest, "max_abs of all outputs", "of each")
     low, high = (limit((_db(part) for part in parts), default=0.0) for limit in (min, max))
     if not low - _ROUNDING <= _db(floats) <= high + _ROUNDING:
         raise ContradictionError(file, f"sqnr_db of all outputs is {floats['sqnr_db']}, beyond that of each")
@@ -100,11 +100,9 @@ def _check_possible(figures: Figures, where: str, file: str) -> None:
             raise ContradictionError(file, f"{key} of {where!a} is {value!a}, which none can be")
 
 
-def hold_near(
-    file: str, value: float | None, other: float | None, at: str, whose: str, *, rounding: float = _ROUNDING
-) -> None:
+def _hold_near(file: str, value: float | None, other: float | None, at: str, whose: str) -> None:
     """Raises ContradictionError where two figures of one thing differ by more than rounding."""
-    far = value is not None and other is not None and abs(value - other) > rounding * max(abs(value), abs(other))
+    far = value is not None and other is not None and abs(value - other) > _ROUNDING * max(abs(value), abs(other))
     if (value is None) != (other is None) or far:
         raise ContradictionError(file, f"{at} is {value}, and {other} {whose}")
 

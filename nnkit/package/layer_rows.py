@@ -23,7 +23,7 @@ _MEASURED = (
     *("accumulator", "proof", "instructions", "cycles", "milliseconds"),
     *("sqnr_db", "isolated_sqnr_db", "clip_rate"),
 )
-BEHIND_THE_POOL = ("context", "stack", "code")
+_BEHIND = ("context", "stack", "code")
 """Kinds of buffers that lie behind the pool, whatever a step uses of it."""
 
 
@@ -188,7 +188,7 @@ def _step_peaks(buffers: Mapping[str, Mapping[str, Any]], region: str, count: in
         if buffer["region"] != region:
             continue
         end = buffer["offset_bytes"] + buffer["size_bytes"]
-        if buffer["kind"] in BEHIND_THE_POOL:
+        if buffer["kind"] in _BEHIND:
             behind = max(behind, end)
             continue
         pool = max(pool, end)

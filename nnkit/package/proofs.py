@@ -2,7 +2,6 @@
 
 - All that it says twice: manifest, provenance and bill of materials against recipe and report (`agreement.py`), files
   against the SHA-256 that the report has of them, the table of layers against report and plan (`layer_rows.py`).
-- What the artifact's files and the report's details say of themselves (`descriptions.py`).
 - Figures that bound or repeat each other (`figures.py`).
 - The memory plan (`plan_proof.py`), the verdict (`verdicts.py`) and the accumulators (`accumulator_proof.py`).
 
@@ -21,7 +20,6 @@ from nnkit.package.accumulator_proof import check_accumulators, is_bounded
 from nnkit.package.agreement import check_derived, check_files, check_recipe
 from nnkit.package.archive import VerifyResult
 from nnkit.package.contradiction import PackageFileError, UnreadableError
-from nnkit.package.descriptions import check_descriptions
 from nnkit.package.evidence import PLAN, REPORT, Evidence, read_evidence
 from nnkit.package.figures import check_figures
 from nnkit.package.layer_rows import check_joint_layers, check_layers
@@ -65,7 +63,7 @@ def check_proofs(verified: VerifyResult, check_times: Callable[[Evidence], str] 
         files = {name: it for name, it in manifest.files.items() if name not in (PROVENANCE_NAME, SBOM_NAME)}
         made = {name: _document(verified, name) for name in (MANIFEST_NAME, PROVENANCE_NAME, SBOM_NAME)}
         check_derived(evidence, manifest, made)
-        held = check_evidence(evidence, files, lambda name: _document(verified, name))
+        held = check_evidence(evidence, files)
         left = unproven(evidence, check_times(evidence))
     except PackageFileError as error:
         raise _wrong(verified, error.file, error.reason) from error
@@ -88,19 +86,15 @@ def unproven(evidence: Evidence, not_timed: str = "") -> tuple[str, ...]:
         reason = f", not computed again: {not_timed}" if not_timed else ""
         lines.append(f"what times come from ({stated}){reason}")
     if any(each.report.get("details") for each in evidence.of_networks):
-        lines.append("figures of `details` that stand nowhere else")
+        lines.append("figures of `details`, and what the artifact's files say of themselves")
     return tuple(lines)
 
 
-def check_evidence(
-    evidence: Evidence, files: Mapping[str, FileRecord], read: Callable[[str], bytes]
-) -> tuple[str, ...]:
+def check_evidence(evidence: Evidence, files: Mapping[str, FileRecord]) -> tuple[str, ...]:
     """All but what is made of it for the package: what was checked, in words.
 
-    files: of the build, by name in the package. read: the content of one.
-
-    Raises ContradictionError for the first that does not hold, and UnreadableError where a file lacks what it should
-    say.
+    files: of the build, by name in the package. Raises ContradictionError for the first that does not hold, and
+    UnreadableError where a file lacks what it should say.
     """
     networks = tuple(evidence.networks.values())
     try:
@@ -122,7 +116,6 @@ def check_evidence(
             check_networks(evidence)
             check_joint_plan(evidence)
             check_joint_layers(evidence)
-        described = check_descriptions(evidence, {name: it.bytes for name, it in files.items()}, read)
     except _SHAPELESS as error:
         raise UnreadableError(REPORT, f"its proofs cannot be read ({type(error).__name__}: {error})") from error
     regions = len(evidence.plan["regions"])
@@ -130,7 +123,6 @@ def check_evidence(
         f"memory plan: {buffers} buffers in {regions} regions do not overlap while live{overlaps}",
         f"comparison: {runners} runners without a difference" if runners else "comparison: nothing has run it",
         f"gates: {gates} kept, those of the recipe",
-        *([f"artifact: {described} values that its files and the report's details have twice"] if described else []),
         *([f"accumulators: those of {bounded} layers, by the sums of their weights"] if bounded else []),
     )
 
