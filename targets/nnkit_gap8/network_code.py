@@ -16,7 +16,10 @@ from nnkit_gap8.cluster.tiling_constants import tiling_constants
 from nnkit_gap8.shared_constants import with_shared_constants
 from nnkit_gap8.steps import StepView, layer_comment, step_views
 
-RESERVED = frozenset(("context", "l1", "l2", "port", "task", "tiles"))
+RESERVED = frozenset((
+    "context", "l1", "l2", "port", "task", "tiles", "set_task", "set_weights", "run_kernel", "step", "steps", "fetch",
+    "fetches", "left",
+))  # fmt: skip
 """Names that the generated code uses."""
 
 

@@ -55,6 +55,25 @@ def test_every_kernel_on_rv32(tmp_path: Path) -> None:
 
 
 @needs_rv32
+@pytest.mark.parametrize("runner", [HostRunner(), Rv32Runner()], ids=["host", "rv32"])
+@pytest.mark.parametrize("names", [("inputs", "outputs"), ("step", "fetch"), ("set_task", "count")], ids=str)
+def test_tensors_may_be_called_as_the_c_calls_its_own(
+    names: tuple[str, str], runner: HostRunner | Rv32Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An input called `inputs` was read over the file that it is read from."""
+    r = Random(1)
+    conv(r.rng, r.builder, r.builder.input(names[0], (3, 8, 9), S16), "hidden", 6, S16, Window(3, 3))
+    r.outputs.append(names[1])
+    monkeypatch.setattr(r, "output", lambda: names[1])
+    r._conv("hidden", S16, Window(1, 1), 5)
+    program = r.program()
+    artifact = write_artifact(program, tmp_path, as_table=names[0] == "step")
+    inputs = random_inputs(program, 0)
+    (result,) = runner.run(artifact, program, [inputs], trace=False)
+    np.testing.assert_array_equal(result.outputs[names[1]], plain_reference.run(program, inputs)[names[1]])
+
+
+@needs_rv32
 def test_instructions_are_exact_and_add_up(tmp_path: Path) -> None:
     program = small()
     artifact = write_artifact(program, tmp_path)

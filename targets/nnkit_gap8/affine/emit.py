@@ -17,12 +17,12 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.preprocess import Preprocess
 from nnkit.program.affine import AffineProgram, AffineTensor
 from nnkit_gap8.affine.code_size import kernels_of
-from nnkit_gap8.affine.network import RESERVED
 from nnkit_gap8.affine.plan import AffinePlan
 from nnkit_gap8.affine.tiling import SharedStep, TiledStep, tiled_step, tiling_constant
 from nnkit_gap8.compile_flags import AFFINE_FLAGS, OPTIMISATION, PULP_NETWORK_FLAGS, RV32_FLAGS
 from nnkit_gap8.emit import Network, Port, pictures_of, with_preprocessing
 from nnkit_gap8.files import affine_tile_files, shared_files
+from nnkit_gap8.network_code import RESERVED
 from nnkit_gap8.steps import FetchView, address
 
 

@@ -20,11 +20,10 @@ from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
 from nnkit.memory.problem import UNBOUNDED_BYTES
 from nnkit.program.affine import AffineProgram, AffineTensor
+from nnkit_gap8.network_code import RESERVED
 from nnkit_gap8.streaming import split_blocks
 
 L2 = Region("l2", UNBOUNDED_BYTES, 4)
-RESERVED = frozenset(("context", "l1", "l2", "port", "task", "tiles"))
-"""Names that the generated code uses."""
 _TABLE_ORDER = ("ints", "shorts", "bytes")  # of a call's tables in weights.bin, so that none needs padding before it
 
 
