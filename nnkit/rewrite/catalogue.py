@@ -113,6 +113,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "matrices_to_conv",
     "mask_above_zero",
     "unroll_uncommon_recurrent",
+    "relu_before_copies",
     *_INTO_INTEGER_LAYERS,
 )
 """Rules that a recipe or a target must name; in the order in which they are usually written."""

@@ -101,6 +101,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             "filtered_resize_to_conv",
             "uneven_resize_to_conv",
             "matrices_to_conv",
+            "relu_before_copies",
         )
 
     def keeps_integers(self, options: TpuOptions) -> bool:
