@@ -101,7 +101,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             "filtered_resize_to_conv",
             "uneven_resize_to_conv",
             "matrices_to_conv",
-            "relu_before_copies",
+            "relu_before_copies",  # tpuc-opt 1.30.2: "can't get scale and zeropoint"; on the cv18xx wrong values
         )
 
     def keeps_integers(self, options: TpuOptions) -> bool:

@@ -2,8 +2,8 @@
 
 Pattern: Concat or Resize (nearest) -> Relu.
 Algebra: relu([a, b]) = [relu(a), relu(b)], as of all functions of single values.
-Why: Sophgo's compiler (1.30.2) makes the same step when it has the ranges of values already, and then finds none
-  for what it made ("can't get scale and zeropoint"); behind a resize its code for the cv18xx forgets the Relu.
+Why: a compiler that makes the same step by itself, behind calibration, has no ranges for the values that it makes; or
+  its code for a resize leaves the Relu out.
 Declines when the copies are read elsewhere.
 """
 
