@@ -43,7 +43,7 @@ def check_times(evidence: Evidence) -> str:
 
 
 def _check_stages(evidence: Evidence) -> str:
-    """Of a deployment: milliseconds of its stages, by what was counted and the clock."""
+    """Whether milliseconds of a deployment's stages are what was counted, at the clock."""
     report = evidence.report
     counted = [_without_times(stage) for stage in report["stages"]]
     again = json.loads(json.dumps(with_milliseconds(counted, report["clock_hz"])))

@@ -67,13 +67,13 @@ def _readers(
 ) -> list[onnx.NodeProto]:
     """The recurrent layers of the time-major layout that read a value at one of these inputs, also what the operators
     `through` make of it."""
-    values, found = {name}, []
+    values, readers = {name}, []
     for node in graph.node:
         if node.op_type in through and node.input[0] in values:
             values.update(node.output)
         elif _is_time_major(node) and values & {node.input[at] for at in positions if at < len(node.input)}:
-            found.append(node)
-    return found
+            readers.append(node)
+    return readers
 
 
 def _is_time_major(node: onnx.NodeProto) -> bool:

@@ -265,15 +265,15 @@ def pictures_in(folder: Path) -> Pictures:
 
 def pictures_for(inputs: Sequence[DraftInput], folder: Path, kind: ModelFormat) -> Pictures:
     """As `pictures_in`. Raises UsageError as well where no input takes what is there."""
-    found = pictures_in(folder)
-    if not any(_takes(each, found, kind) for each in inputs):
+    pictures = pictures_in(folder)
+    if not any(_takes(each, pictures, kind) for each in inputs):
         shapes = ", ".join(f"{each.name} {'x'.join(str(side) for side in each.shape)}" for each in inputs)
         raise UsageError(
             f"no input of the network looks like a picture: {shapes}",
             where="--images",
             remedy="give a folder with arrays of these shapes, as .npy files, or leave --images out",
         )
-    return found
+    return pictures
 
 
 @dataclass(frozen=True)
