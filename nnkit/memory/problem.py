@@ -12,7 +12,7 @@ Steps are integers of the caller's choice; lifetimes include both ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -117,16 +117,7 @@ class Problem:
     def roots(self) -> dict[str, tuple[str, int]]:
         """For every buffer, the outermost one that holds it and the offset inside that one."""
         outer = {alias.inner: (alias.outer, alias.offset_bytes) for alias in self.aliases}
-        roots: dict[str, tuple[str, int]] = {}
-        for request in self.requests:
-            name, between = request.name, []
-            while name in outer and name not in roots:
-                between.append(name)
-                name = outer[name][0]
-            root, offset = roots.setdefault(name, (name, 0))
-            for inner in reversed(between):
-                offset += outer[inner][1]
-                roots[inner] = (root, offset)
+        roots = roots_of((request.name for request in self.requests), outer)
         return {request.name: roots[request.name] for request in self.requests}
 
 
@@ -167,6 +158,25 @@ class Placement:
         """Whether no placement costs less, and each region's peak is the least for what lies in it."""
         tight = all(peak.peak_bytes == peak.lower_bound_bytes for peak in self.peaks.values())
         return tight and self.cost == self.cost_lower_bound
+
+
+def roots_of(names: Iterable[str], outer: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
+    """By buffer the outermost one that holds it, and its offset inside that one, in bytes.
+
+    outer: by buffer the one that holds it, and the offset inside that. A way outwards is walked once, however many
+    share it. The result also has the buffers on the way.
+    """
+    roots: dict[str, tuple[str, int]] = {}
+    for name in names:
+        between = []
+        while name in outer and name not in roots:
+            between.append(name)
+            name = outer[name][0]
+        root, offset = roots.setdefault(name, (name, 0))
+        for inner in reversed(between):
+            offset += outer[inner][1]
+            roots[inner] = root, offset
+    return roots
 
 
 def _check_aliases(requests: Mapping[str, Request], aliases: tuple[Alias, ...]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nnkit.cpu_segments.arena import VALUE_BYTES
 from nnkit.errors import DoesNotFitError
 from nnkit.memory.overlaps import with_overlaps
 from nnkit.memory.plan import Buffer, BufferKind, MemoryPlan, RegionUse, Step, TensorPlace
+from nnkit.memory.problem import roots_of
 from nnkit.program import Program
 from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.regions import Regions
@@ -90,7 +91,7 @@ def _outermost(assembly: Assembly, regions: Regions = ONE_ARENA) -> dict[str, Bu
     """The arena's buffers that lie in no other one, live as long as any that lies in them."""
     last_region = regions.values[-1].name if regions.values else ARENA
     parents = {wish.inner: (wish.outer, 0) for wish in assembly.sharings}
-    roots = _roots([each.id for each in assembly.buffers], parents)
+    roots = roots_of([each.id for each in assembly.buffers], parents)
     lives: dict[str, list[tuple[int, int]]] = {}
     for each in assembly.buffers:
         lives.setdefault(roots[each.id][0], []).append((each.first_step, each.last_step))
@@ -111,28 +112,10 @@ def _places(program: Program, assembly: Assembly, buffers: Mapping[str, Buffer])
     """The place of every tensor; a view of another tensor lies where that one does."""
     parents = {wish.inner: (wish.outer, wish.offset * VALUE_BYTES) for wish in assembly.sharings}
     held = {name: name if name in buffers else assembly.roots.get(name, name) for name in program.tensors}
-    roots = _roots(held.values(), parents)
+    roots = roots_of(held.values(), parents)
     return {
         name: TensorPlace(name, *roots[held[name]], tensor.size_bytes) for name, tensor in program.tensors.items()
     }
-
-
-def _roots(names: Iterable[str], parents: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
-    """By buffer the outermost one that holds it, and where in that it lies in bytes.
-
-    parents: by buffer the one that holds it, and where in that. A way outwards is walked once, however many share it.
-    """
-    roots: dict[str, tuple[str, int]] = {}
-    for name in names:
-        between = []
-        while name in parents and name not in roots:
-            between.append(name)
-            name = parents[name][0]
-        root, offset = roots.setdefault(name, (name, 0))
-        for inner in reversed(between):
-            offset += parents[inner][1]
-            roots[inner] = root, offset
-    return roots
 
 
 def too_much(
