@@ -13,6 +13,8 @@ import pytest
 import warm_import_worker
 from hypothesis import settings
 
+from nnkit.children.search import leave_out_relative
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -37,6 +39,12 @@ def shared_dir() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no real data: {SHARED} does not exist (set NNKIT_SHARED)")
     return SHARED.resolve()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_libraries_of_the_current_folder() -> None:
+    """`import cv2` lets children look for libraries in their working folder, which tests fill with hostile files."""
+    leave_out_relative(os.environ)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,12 +8,14 @@ tracker and the fork server, gets them there too, and so do the workers of a Das
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import resource_tracker, util
 from multiprocessing.context import ForkServerContext
 from typing import Any
 
+from nnkit.children.search import leave_out_relative
 from nnkit.children.start import isolation
 
 _usual_flags: Callable[[], list[str]] = util._args_from_interpreter_flags  # type: ignore[attr-defined]
@@ -44,4 +46,7 @@ def start_resource_tracker() -> None:
 
 
 def _flags() -> list[str]:
+    """Asked for as each process is started, with this one's variables: a library that was imported since may have put
+    the current folder among them, as `cv2` does."""
+    leave_out_relative(os.environ)
     return [*_usual_flags(), *isolation()]

@@ -18,6 +18,7 @@ from nnkit.executors import fork_server
 from nnkit.executors.local import Processes
 
 if __name__ == "__main__":
+    os.environ["LD_LIBRARY_PATH"] = ":"  # as `import cv2` leaves it
     start_resource_tracker()
     with fork_server.starting({}, ("numpy",)):
         pass
