@@ -153,7 +153,9 @@ def _draft(
     named = _named(targets)
     anew = tuple(each.key for each in named if read.quantised and not _keeps_integers(each))
     chosen, others = _targets(named, recipe_name(model), quantised=read.quantised and not anew)
-    pictures = Pictures() if images is None else pictures_for(inputs, images, FORMAT_OF_SUFFIX[model.suffix.lower()])
+    pictures: dict[str, Pictures] = (
+        {} if images is None else pictures_for(inputs, images, FORMAT_OF_SUFFIX[model.suffix.lower()])
+    )
     folder = recipe.parent
 
     def inside(path: str) -> str:
@@ -167,7 +169,10 @@ def _draft(
             inputs,
             chosen,
             others,
-            replace(pictures, calibration=inside(pictures.calibration), held_out=inside(pictures.held_out)),
+            {
+                name: replace(files, calibration=inside(files.calibration), held_out=inside(files.held_out))
+                for name, files in pictures.items()
+            },
             FORMAT_OF_SUFFIX[model.suffix.lower()],
             read.detections,
             any(each.target.has_one_input_scale() for each in named),

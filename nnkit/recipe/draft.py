@@ -64,7 +64,8 @@ class Pictures:
 class Draft:
     """What a recipe is written from.
 
-    model, weights: as paths in the recipe. images: globs as in the recipe.
+    model, weights: as paths in the recipe.
+    images: globs as in the recipe, by the input's name.
     targets: key of each build, its options and one line about its target; others: of the other installed targets, for
     comments. detections: whether the network gives a list of detections. one_scale: whether a target takes no others.
     anew: those of the targets that cannot keep the integers of the network, which is quantised already.
@@ -76,7 +77,7 @@ class Draft:
     inputs: tuple[DraftInput, ...]
     targets: tuple[tuple[str, str, str], ...]
     others: tuple[tuple[str, str, str], ...]
-    images: Pictures
+    images: Mapping[str, Pictures]
     kind: ModelFormat = "onnx"
     detections: bool = False
     one_scale: bool = False
@@ -100,12 +101,14 @@ def recipe_text(draft: Draft) -> str:
     lines += ["targets:", *(f"  {key}: {options}  # {about}" for key, options, about in draft.targets)]
     lines += [f"  # {key}: {options}  # {about}" for key, options, about in draft.others]
     lines += ["verify:"]
-    fed = [each for each in draft.inputs if _glob(each, draft)]
-    if draft.images.held_out and fed:
-        held_out = _quoted(draft.images.held_out)
+    fed = {each.name: draft.images[each.name] for each in draft.inputs if _glob(each, draft)}
+    if fed and all(files.held_out for files in fed.values()):
+        globs = {name: _quoted(files.held_out) for name, files in fed.items()}
+        held_out = next(iter(globs.values()))
         if len(draft.inputs) > 1:
-            held_out = f"{{{', '.join(f'{_quoted(each.name)}: {held_out}' for each in fed)}}}"
-        aside = f"  # held out: {draft.images.aside}" if draft.images.aside else ""
+            held_out = f"{{{', '.join(f'{_quoted(name)}: {glob}' for name, glob in globs.items())}}}"
+        words = next(iter(fed.values())).aside
+        aside = f"  # held out: {words}" if words else ""
         lines += [f"  images: {held_out}{aside}", "  count: 100  # at most, evenly spread"]
     else:
         lines += ["  # images: held_out/*.png  # pictures that calibration has not seen; else the figures flatter"]
@@ -129,7 +132,8 @@ def _no_integers(targets: Sequence[str]) -> str:
 
 def _glob(each: DraftInput, draft: Draft) -> str:
     """The files that an input is calibrated on."""
-    return draft.images.calibration if _takes(each, draft.images, draft.kind) else ""
+    files = draft.images.get(each.name, Pictures())
+    return files.calibration if _takes(each, files, draft.kind) else ""
 
 
 def _takes(each: DraftInput, files: Pictures, kind: ModelFormat) -> bool:
@@ -139,7 +143,7 @@ def _takes(each: DraftInput, files: Pictures, kind: ModelFormat) -> bool:
 
 def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
     lines = [f"    {_quoted(each.name)}:"]
-    image, images = each.is_picture(draft.kind), draft.images
+    image, files = each.is_picture(draft.kind), draft.images.get(each.name, Pictures())
     if each.shape and (len(each.shape) != 4 or each.shape[0] == 1):  # else it is for the import to refuse
         lines += [f"      shape: [{', '.join(str(side) for side in each.shape)}]"]
     if image and looks_channels_last(each.shape):
@@ -149,7 +153,9 @@ def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
     kind = "some dozens, like the real ones" if image else "arrays of this shape, as .npy files"
     glob = _glob(each, draft)
     if glob:
-        kind = "the others: some are held out for verification" if images.aside else kind
+        kind = "the others: some are held out for verification" if files.aside else kind
+        if sum(_glob(other, draft) == glob for other in draft.inputs) > 1:
+            kind = f"the same files for several inputs: give each a folder of its own, named {_quoted(each.name)}"
         return [*lines, f"      calibration: {{images: {_quoted(glob)}, count: 100}}  # {kind}"]
     glob = "calibration/*.png" if image else "calibration/*.npy"
     comment = f"      # calibration: {{images: {glob}, count: 100}}  # {kind}"
@@ -263,10 +269,16 @@ def pictures_in(folder: Path) -> Pictures:
     return Pictures(everything.glob(), held_out) if held_out else _divided(everything)
 
 
-def pictures_for(inputs: Sequence[DraftInput], folder: Path, kind: ModelFormat) -> Pictures:
-    """As `pictures_in`. Raises UsageError as well where no input takes what is there."""
-    pictures = pictures_in(folder)
-    if not any(_takes(each, pictures, kind) for each in inputs):
+def pictures_for(inputs: Sequence[DraftInput], folder: Path, kind: ModelFormat) -> dict[str, Pictures]:
+    """The files of each input by its name: of several inputs those in its own subfolder, where one is named as it is.
+
+    Raises UsageError as `pictures_in` does, and where no input takes what is there.
+    """
+    names = [each.name for each in inputs]
+    subfolders = {sub.name for sub in folder.iterdir() if sub.is_dir()} if folder.is_dir() else set()
+    own = subfolders.intersection(names) if len(names) > 1 else set()
+    pictures = {name: pictures_in(folder / name) for name in own} or dict.fromkeys(names, pictures_in(folder))
+    if not any(_takes(each, pictures[each.name], kind) for each in inputs if each.name in pictures):
         shapes = ", ".join(f"{each.name} {'x'.join(str(side) for side in each.shape)}" for each in inputs)
         raise UsageError(
             f"no input of the network looks like a picture: {shapes}",

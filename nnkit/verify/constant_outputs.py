@@ -26,7 +26,8 @@ _WHERE: Mapping[Side, tuple[str, str]] = {
 class Constancy:
     """Whether one output is the same for every input, in the float network and in the Program.
 
-    Of several inputs, each element is compared with itself; of one input, all elements with one another.
+    Of several inputs, each element is compared with itself; of one input, all elements with one another. What moves
+    by no more than float32 rounds (the similarity of each picture to itself) does not move.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Constancy:
             self._first = values
             return
         for side, (first, value) in enumerate(zip(self._first, values, strict=True)):
-            self._moved[side] = self._moved[side] or not np.array_equal(first, value)
+            self._moved[side] = self._moved[side] or _moves(first, value)
 
     @property
     def side(self) -> Side | None:
@@ -59,13 +60,20 @@ class Constancy:
             return None
         moved = self._moved
         if self._inputs == 1:
-            moved = [bool((values != values.flat[0]).any()) if values.size else False for values in self._first]
+            moved = [values.size > 0 and _moves(values.flat[0], values) for values in self._first]
         names: dict[tuple[bool, ...], Side] = {
             (False, False): "both",
             (False, True): "float",
             (True, False): "quantized",
         }
         return names.get(tuple(moved))
+
+
+def _moves(first: NDArray[Any] | np.generic, value: NDArray[Any]) -> bool:
+    """Whether any element differs from the first's by more than eight units in the last place of a float32."""
+    if not np.issubdtype(value.dtype, np.floating):
+        return not bool((first == value).all())
+    return not bool(np.isclose(value, first, rtol=2.0**-20, atol=0.0).all())
 
 
 def written_constants(model: Model, outputs: Collection[str]) -> frozenset[str]:

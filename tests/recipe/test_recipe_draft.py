@@ -9,14 +9,24 @@ import pytest
 from nnkit.api.preparing import load
 from nnkit.errors import UsageError
 from nnkit.preprocess import list_images
-from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_in, recipe_name, recipe_text, with_shapes
+from nnkit.recipe.draft import (
+    Draft,
+    DraftInput,
+    Pictures,
+    pictures_for,
+    pictures_in,
+    recipe_name,
+    recipe_text,
+    with_shapes,
+)
 
 TARGETS = (("gap8", "{}", "a chip"),)
 OTHERS = (("onnx_qdq", "{}", "another one"),)
 
 
 def written(folder: Path, *inputs: DraftInput, pictures: Pictures) -> tuple[str, Path]:
-    text = recipe_text(Draft("net", "net.onnx", "", inputs, TARGETS, OTHERS, pictures))
+    each = dict.fromkeys((given.name for given in inputs), pictures)
+    text = recipe_text(Draft("net", "net.onnx", "", inputs, TARGETS, OTHERS, each))
     path = folder / "recipe.yaml"
     path.write_text(text)
     return text, path
@@ -45,7 +55,7 @@ def test_pictures_are_preprocessed_and_guesses_called_that(
 
 
 def test_torchvision_normalisation_is_the_one_of_its_documentation() -> None:
-    text = recipe_text(Draft("n", "n.onnx", "", (DraftInput("x", (1, 3, 8, 8), False),), TARGETS, (), Pictures()))
+    text = recipe_text(Draft("n", "n.onnx", "", (DraftInput("x", (1, 3, 8, 8), False),), TARGETS, (), {}))
     assert "mean: [0.485, 0.456, 0.406]\n        std: [0.229, 0.224, 0.225]\n" in text
 
 
@@ -143,3 +153,28 @@ def test_a_name_that_a_terminal_obeys_is_written_as_escapes(tmp_path: Path, name
     text, path = written(tmp_path, DraftInput(name, (1, 1, 8, 8), False), pictures=Pictures("p/*.png"))
     assert all(each.isprintable() or each == "\n" for each in text)
     assert list(load(path).model.inputs) == [name]
+
+
+def test_each_of_several_inputs_takes_the_folder_that_is_named_as_it_is(tmp_path: Path) -> None:
+    inputs = (DraftInput("frame", (1, 1, 8, 8), False), DraftInput("h", (1, 12), False, numbers=False))
+    for name in (
+        f"{folder}/{number:02}.{kind}" for folder, kind in (("frame", "png"), ("h", "npy")) for number in range(20)
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    files = pictures_for(inputs, tmp_path, "onnx")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe_text(Draft("net", "net.onnx", "", inputs, TARGETS, OTHERS, files)))
+    recipe = load(path)
+    for name in ("frame", "h"):
+        calibration = recipe.model.inputs[name].calibration
+        assert calibration is not None
+        seen = [*list_images(calibration.images, Path()), *list_images(recipe.verify.globs_for(name), Path())]
+        assert sorted(seen) == sorted((tmp_path / name).iterdir())
+
+
+def test_one_folder_for_several_inputs_says_that_they_see_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a.png").touch()
+    inputs = (DraftInput("left", (1, 1, 8, 8), False), DraftInput("right", (1, 1, 8, 8), False))
+    text, _ = written(tmp_path, *inputs, pictures=pictures_for(inputs, tmp_path, "onnx")["left"])
+    assert "the same files for several inputs: give each a folder of its own, named left" in text

@@ -31,6 +31,9 @@ ZEROS, ONES = np.zeros(3), np.ones(3)
         ([(np.arange(3), np.arange(3))] * 2, "both"),  # other numbers in other places, and the same for every input
         ([(np.arange(3), np.arange(3))], None),
         ([(np.arange(3), ZEROS)], "quantized"),
+        ([(ONES, ONES), (ONES - 2.0**-24, ONES + 2.0**-22)], "both"),  # as float32 rounds
+        ([(ONES, ONES), (ONES + 2.0**-18, ONES)], "quantized"),
+        ([(ONES - [0, 0, 2.0**-24], ONES)], "both"),
     ],
 )
 def test_what_no_input_moves(pairs: list[tuple[np.ndarray, np.ndarray]], side: Side | None) -> None:
