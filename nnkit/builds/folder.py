@@ -31,11 +31,11 @@ class BuiltFolder:
     def model(self, name: str) -> Model:
         """The network of a stage: `float.onnx` or `restructured.onnx`. Raises UserFileError where it is not there."""
         from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
-        from nnkit.reading import message_of
+        from nnkit.reading import whole_message_of
 
         content = _checked(self.folder, name, self.report)
         try:
-            graph = message_of(content).graph
+            graph = whole_message_of(content).graph
         except ValueError as error:
             raise _damaged(self.folder, f"{name} is {error}") from error
         constants = {i.name for i in graph.initializer}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnkit.commands.common import print_json
 from nnkit.errors import UsageError, UserFileError
 from nnkit.output_file import write_output
+from nnkit.reading import check_plain_tree
 from nnkit.terminal import print_line
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def _convert(source: Path, out: Path, *, to: str, onto: Path | None, json: bool)
         _write_pinned(source, out, onto, json)
         return
     if source.is_dir():
+        check_plain_tree(source, "a build")
         source = source / "calibration.yaml"
     table = read_any_table(source, formats)
     done: dict[str, Any] = {"from": table.kind, "to": to, "values": len(table.ranges), "out": str(out)}

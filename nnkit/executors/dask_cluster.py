@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from nnkit.executors.base import MAX_DEATHS
 from nnkit.executors.dask_watch import WORKER_SECONDS, Watch
 from nnkit.installation import install_command
 from nnkit.keeper import keep
+from nnkit.owned_folder import temporary_folder
 from nnkit.trust import TIME_VARIABLE, user_settings
 
 _CONNECT_SECONDS = 20
@@ -70,6 +72,11 @@ class DaskExecutor:
         warnings.filterwarnings("ignore", message="Sending large graph")  # the network, once
         try:
             if self._scheduler is None:
+                # Dask's servers put their working folders, which else lie in one that users of a machine share,
+                # first among those that Python searches for modules, in this process too.
+                folder = self._stack.enter_context(temporary_folder("nnkit-dask-"))
+                self._stack.enter_context(dask.config.set({"temporary-directory": str(folder)}))
+                searched = list(sys.path)
                 cluster = distributed.LocalCluster(
                     n_workers=self.workers,
                     threads_per_worker=1,
@@ -77,7 +84,9 @@ class DaskExecutor:
                     dashboard_address="127.0.0.1:0",  # Dask serves HTTP in any case, at a port that others may have
                     scheduler_kwargs={} if self._serves_dashboard else {"dashboard": False},
                     silence_logs=logging.CRITICAL,
+                    security=True,  # keys of its own, for the run: whoever can connect to it runs code
                 )
+                sys.path[:] = searched
                 self._stack.callback(cluster.close)
                 self._client = distributed.Client(cluster)
             else:

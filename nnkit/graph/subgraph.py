@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.graph.view import GraphView, Node
+from nnkit.reading import refuse_other_files
 
 
 def subgraph(graph: GraphView, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]) -> Model:
@@ -62,6 +63,7 @@ def _session(
     outputs: tuple[tuple[str, tuple[int, ...]], ...],
 ) -> FloatSession:
     """A session depends on its arguments alone, and opening one takes longer than running a layer."""
+    refuse_other_files(onnx_bytes)
     model = Model(
         onnx_bytes,
         LayerTags(),

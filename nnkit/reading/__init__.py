@@ -7,7 +7,7 @@ Networks (`read_regular_file`) end in ModelError, everything else in UserFileErr
 from nnkit.reading.arrays import read_array, read_array_header, read_arrays
 from nnkit.reading.json_file import read_json, read_json_object
 from nnkit.reading.matching_files import matching
-from nnkit.reading.onnx_file import message_of, read_onnx
+from nnkit.reading.onnx_file import message_of, read_onnx, refuse_other_files, whole_message_of
 from nnkit.reading.plain_tree import check_plain_tree
 from nnkit.reading.regular_file import MAX_MODEL_BYTES, is_broken_link, open_regular, read_bytes, read_regular_file
 from nnkit.reading.text_file import read_csv, read_text
@@ -32,4 +32,6 @@ __all__ = [
     "read_text",
     "read_yaml",
     "read_yaml_node",
+    "refuse_other_files",
+    "whole_message_of",
 ]

@@ -85,6 +85,8 @@ def user_settings() -> Settings:
     if signer is not None and not isinstance(signer, str):
         raise _wrong(path, "signer is not a path")
     key = None if signer is None else Path(signer).expanduser()
+    if key is not None and not key.is_absolute():  # a key that lies beside a package would vouch for it
+        raise _wrong(path, "the path of signer is not absolute")
     return Settings(paths, factor, values_gib, key, size_factor)
 
 
@@ -124,6 +126,6 @@ def _wrong(path: Path, reason: str) -> UserFileError:
     return UserFileError(
         f"the configuration cannot be used: {reason}",
         where=str(path),
-        remedy="write `programs: {NAME: /absolute/path}`, `time_factor`, `values_gib` or `size_factor`: NUMBER, or "
-        "remove it",
+        remedy="write `programs: {NAME: /absolute/path}`, `signer: /absolute/path`, `time_factor`, `values_gib` or "
+        "`size_factor`: NUMBER, or remove it",
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from small_project import make_build, write_project
 
@@ -56,6 +58,26 @@ def test_every_damage_to_a_stage_is_told(build: Path, name: str, damage: Callabl
     with pytest.raises(UserFileError, match=name) as caught:
         everything(build)
     assert "nnkit run" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["float.onnx", "restructured.onnx"])
+def test_a_network_with_numbers_in_another_file_is_refused(
+    build: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of the folder that the command runs in, which is no part of the build."""
+    proto = onnx.load(build / name)
+    tensor = proto.graph.initializer[0]
+    (build.parent / "mine").write_bytes(tensor.raw_data)
+    tensor.external_data.add(key="location", value="mine")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.ClearField("raw_data")
+    (build / name).write_bytes(proto.SerializeToString())
+    report = json.loads((build / "report.json").read_text(encoding="utf-8"))
+    report["stages"][name]["sha256"] = hashlib.sha256((build / name).read_bytes()).hexdigest()
+    (build / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    monkeypatch.chdir(build.parent)
+    with pytest.raises(UserFileError, match=f"{name} is no model in one piece: tensor '{tensor.name}' keeps"):
+        everything(build)
 
 
 @pytest.mark.parametrize("name", ["program.nnkit", "float.onnx", "report.json"])

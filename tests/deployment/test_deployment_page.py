@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+from pathlib import Path
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
+from nnkit.report.html import write_page
 from tests.deployment.conftest import Project
 from tests.report.html.conftest import Opened
 
@@ -44,3 +50,14 @@ def test_time_and_advice_are_the_report_s(project: Project) -> None:
         assert each["title"].startswith(("finder: ", "describer: ", "Mind ", "A better plan "))
         assert each["title"] in page
         assert not each["recipe"] or each["recipe"].startswith(("# finder.yaml\n", "# describer.yaml\n"))
+
+
+def test_a_network_s_name_leads_into_the_build_alone(project: Project, tmp_path: Path) -> None:
+    """Whatever the report of a build that was sent says of its folder."""
+    build = Path(shutil.copytree(project.outcome.folder, tmp_path / "sent"))
+    report = json.loads((build / "report.json").read_text(encoding="utf-8"))
+    report["networks"][0]["folder"] = "javascript:alert(1)//"
+    report["networks"][1]["folder"] = "https://example.org/x"
+    (build / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    links = re.findall(r'href="([^"#]+)"', write_page(build).read_text(encoding="utf-8"))
+    assert links == ["networks//report.html", "networks/x/report.html"]

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -154,6 +155,21 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
 def test_workers_of_an_own_cluster_are_started_with_the_malloc_settings(cluster: Executor) -> None:
     names = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"]
     assert run_parts(cluster, executor_jobs.started_with, None, names) == ["134217728", "134217728"]
+
+
+def test_no_module_of_a_folder_that_users_share_is_imported(cluster: Executor) -> None:
+    """Dask's own place for the working folders of its servers, which it puts on the path of their processes."""
+    shared = Path(tempfile.gettempdir()) / "dask-scratch-space"
+    for path in (sys.path, *run_parts(cluster, executor_jobs.search_path, None, [0, 1, 2])):
+        assert [entry for entry in path if Path(entry).is_relative_to(shared)] == []
+    assert [entry for entry in sys.path if "dask" in entry] == []
+
+
+def test_nobody_else_can_use_an_own_cluster(cluster: DaskExecutor) -> None:
+    distributed = pytest.importorskip("distributed")
+    port = cluster._client.scheduler.address.rpartition(":")[2]
+    with pytest.raises(OSError, match="onnect"):
+        distributed.Client(f"tcp://127.0.0.1:{port}", timeout=1)
 
 
 def test_two_clusters_on_this_host_do_not_meet() -> None:

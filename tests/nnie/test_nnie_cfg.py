@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -15,9 +16,10 @@ from nnkit.graph import InputSpec
 from nnkit.preprocess import Preprocess
 from nnkit.recipe import Preprocess as WrittenPreprocess
 from nnkit.recipe import RecipePath
+from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.limits.context import Division
 from nnkit_nnie.mapper.calibration_images import check_referenced, image_file, mean_file, pixels
-from nnkit_nnie.mapper.cfg import CfgInput, render_cfg
+from nnkit_nnie.mapper.cfg import CfgInput, environment, render_cfg
 from nnkit_nnie.mapper.input_settings import InputSettings, doubled_normalization, input_settings
 from nnkit_nnie.network import Network
 from nnkit_nnie.options import NnieInput, NnieOptions
@@ -216,3 +218,16 @@ def test_doubled_normalisation_is_noted():
     assert "normalised twice" in doubled_normalization(divided.graph, [twice])[0]
     assert doubled_normalization(divided.graph, [settings({})]) == ()
     assert doubled_normalization(network("data").graph, [twice]) == ()
+
+
+def test_names_of_a_network_stay_one_line_of_code_on_the_page_for_people():
+    name = "a`\x1b[31m\r\n# forged\u202e"
+    part = SimpleNamespace(name=name, shape=(1, 2), image_type="f32", is_image=False, norm_type=0)
+    segment = SimpleNamespace(index=0, placement="npu", layers=[name], inputs=[name, "b"], outputs=[name])
+    values = {"chip": CHIPS["hi3516cv500"], "name": "net", "program": "net", "of_the_mapper": (), "networks": []}
+    values |= {"segments": [segment], "settings": [part], "notes": [f"note of {name}"]}
+    page = environment().get_template("README.md.j2").render(values)
+    plain = "`a'\\x1b[31m\\r\\n# forged\\u202e`"
+    assert f"- {plain} 1 x 2: f32.\n" in page
+    assert f"1 layer: {plain}, `b` to {plain}\n" in page
+    assert "- note of a`\\x1b[31m\\r\\n# forged\\u202e\n" in page

@@ -47,7 +47,8 @@ COMMANDS: dict[str, Callable[[Path], list[object]]] = {
     "compare": lambda build: ["compare", build, build],
     "diagnose": lambda build: ["diagnose", build],
     "verify-wk": lambda build: ["verify-wk", build, "x.wk"],
-    "table": lambda build: ["table", "convert", build, "formats.json", "--to", "pinned"],
+    "table": lambda build: ["table", "convert", build, "ranges.yaml"],
+    "pinned": lambda build: ["table", "convert", build, "formats.json", "--to", "pinned"],
 }
 
 

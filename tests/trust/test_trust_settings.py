@@ -32,7 +32,16 @@ def test_programs_time_and_memory(config: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", "a: b", "programs: [a]", "programs: {a: 1}", "programs: {a: b}", "time_factor: 0", "values_gib: []"],
+    [
+        "[]",
+        "a: b",
+        "programs: [a]",
+        "programs: {a: 1}",
+        "programs: {a: b}",
+        "time_factor: 0",
+        "values_gib: []",
+        "signer: me.pem",
+    ],
 )
 def test_anything_else_is_refused_with_a_remedy(config: Path, text: str) -> None:
     config.mkdir()

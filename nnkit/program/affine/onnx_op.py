@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nnkit.program.affine.op import AffineOpBase, AffineTensor
 from nnkit.program.tensor import Array, Arrays
+from nnkit.reading import refuse_other_files
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -51,6 +52,7 @@ def run_onnx(model: bytes, inputs: Sequence[NDArray[np.float32]]) -> NDArray[np.
 def _session(model: bytes) -> onnxruntime.InferenceSession:
     import onnxruntime
 
+    refuse_other_files(model)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nnkit.c.sources import c_environment
 from nnkit.errors import RecipeError
+from nnkit.visible import visible
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.layer_kinds import ROI_KINDS
 from nnkit_nnie.mapper.input_settings import InputSettings
@@ -94,5 +95,13 @@ def _data_scale(inputs: Sequence[CfgInput]) -> float | None:
 
 
 def environment() -> Environment:
-    """Jinja2 over the templates of the target's files."""
-    return c_environment("nnkit_cfg_templates", "nnie")
+    """Jinja2 over the templates of the target's files: C, and a page for people with names of the network."""
+    templates = c_environment("nnkit_cfg_templates", "nnie")
+    templates.filters |= {"visible": visible, "code_span": _code_span}
+    return templates
+
+
+def _code_span(name: str) -> str:
+    """A name as code in Markdown, which it cannot end."""
+    plain = visible(name).replace("`", "'")
+    return f"`{plain}`"

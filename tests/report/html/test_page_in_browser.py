@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
+from nnkit.report.html import write_page
 from tests.report.html.conftest import Opened
 
 TABS = ("overview", "layers", "memory", "graph", "accuracy", "rewrites", "provenance")
@@ -129,6 +131,19 @@ def test_the_graph_has_every_node_in_the_colour_of_its_layer(opened: Opened, sma
     assert drawn == sum(node["layer"] is not None for node in nodes)  # all run on the NPU
     opened.page.select_option("#graph-colour", "bits")
     assert "16 bits" in opened.page.locator("#graph-legend").inner_text()
+
+
+def test_what_a_build_calls_its_unit_is_text(browser: Browser, small_build: Path, tmp_path: Path) -> None:
+    build = Path(shutil.copytree(small_build, tmp_path / "sent"))
+    report = json.loads((build / "report.json").read_text(encoding="utf-8"))
+    report["machine"]["layers_run_on"] = unit = "<img src=x onerror=alert(1)>"
+    (build / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    opened = Opened(browser, write_page(build))
+    opened.tab("graph")
+    legend = opened.page.locator("#graph-legend")
+    assert (unit in legend.inner_text(), legend.locator("img").count()) == (True, 0)
+    opened.page.close()
+    assert opened.complaints == []
 
 
 def test_accuracy_shows_depth_and_the_worst_inputs(opened: Opened, report: dict[str, Any]) -> None:

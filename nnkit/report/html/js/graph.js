@@ -48,7 +48,7 @@ if (nnkit.drawn.graph) {
     const colour = (node) => (node.layer == null ? nnkit.colour("card") : colours[colouring.value](nnkit.layers[node.layer]));
     const entries = legends[colouring.value]();
     if (nodes.some((node) => node.layer == null)) entries.push(["in no layer", nnkit.colour("card")]);
-    nnkit.element("graph-legend").innerHTML = entries.map(([text, fill]) => `<b style="background:${fill}"></b>${text}`).join("");
+    nnkit.element("graph-legend").innerHTML = entries.map(([text, fill]) => `<b style="background:${fill}"></b>${nnkit.escape(text)}`).join("");
     const onPaper = nnkit.onPaper();
     const fitted = Math.max(1, (places.width + 40) / element.clientWidth);
     element.style.height = onPaper ? `${(places.height + 40) / fitted}px` : "";
