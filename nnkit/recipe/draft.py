@@ -111,7 +111,7 @@ def recipe_text(draft: Draft) -> str:
         aside = f"  # held out: {words}" if words else ""
         lines += [f"  images: {held_out}{aside}", "  count: 100  # at most, evenly spread"]
     else:
-        lines += ["  # images: held_out/*.png  # pictures that calibration has not seen; else the figures flatter"]
+        lines += [_held_out_comment(draft)]
     if draft.detections:
         lines += [
             "  task: {kind: detection}",
@@ -123,6 +123,15 @@ def recipe_text(draft: Draft) -> str:
         ]
     lines += ["release: {version: 0.1.0}"]
     return "\n".join(lines) + "\n"
+
+
+def _held_out_comment(draft: Draft) -> str:
+    """How inputs to verify on would be given: arrays for what is no picture, by name where there are several."""
+    suffixes = {each.name: "png" if each.is_picture(draft.kind) else "npy" for each in draft.inputs}
+    globs = [f"{_quoted(name)}: held_out/*.{suffix}" for name, suffix in suffixes.items()]
+    given = f"{{{', '.join(globs)}}}" if len(globs) > 1 else f"held_out/*.{''.join(suffixes.values())}"
+    what = "inputs" if "npy" in suffixes.values() else "pictures"
+    return f"  # images: {given}  # {what} that calibration has not seen; else the figures flatter"
 
 
 def _no_integers(targets: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from nnkit.program.affine import (
     AffinePool,
     AffineSoftmax,
 )
+from nnkit.report.html.words import milliseconds
 from nnkit_ansi_c.cycle_costs import COSTS, ERRORS
 from nnkit_ansi_c.ops import FloatLayer
 
@@ -181,7 +182,7 @@ def _line(told: Mapping[str, Any]) -> str:
     for core, each in told.items():
         layers, missing = len(each["layers"]), len(each["not_estimated"])
         of = f" for {layers - missing} of {layers} layers, the others have no estimate" if missing else ""
-        time = f"{each['milliseconds']:.3g} ms at {each['clock_mhz']:g} MHz"
+        time = f"{milliseconds(each['milliseconds'], ',')} ms at {each['clock_mhz']:g} MHz"
         error = f"up to {100 * each['error']:.0f} % off"
         parts.append(f"{core} about {each['cycles']:,} ({time}; {error}){of}")
     return f"cycles, estimated as one an instruction: {'; '.join(parts)}"

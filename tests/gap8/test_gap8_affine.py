@@ -195,6 +195,29 @@ def peak_within(program: AffineProgram, l2_bytes: int) -> int | None:
         return None
 
 
+def only(bits: int) -> AffineProgram:
+    draw = RandomOps(3)
+    draw.conv(bits=bits)
+    draw.conv(bits=bits)
+    return draw.program("net")
+
+
+@pytest.mark.parametrize(
+    ("program", "narrower"),
+    [(only(16), "`precision: int8`, "), (drawn(), "fewer layers of 16 bits, "), (only(8), "")],
+)
+@pytest.mark.parametrize(
+    ("l2_bytes", "budget_bytes", "smaller"), [(16, None, "a smaller input"), (1 << 20, 1, "a smaller network")]
+)
+def test_fewer_bits_are_proposed_where_there_are_more_than_eight(
+    program: AffineProgram, narrower: str, l2_bytes: int, budget_bytes: int | None, smaller: str
+) -> None:
+    regions = Region("l1", 64 << 10), Region("l2", l2_bytes), Region("l3", 8 << 20)
+    with pytest.raises(DoesNotFitError) as refused:
+        affine_plan(program, MemoryMachine(*regions, context_bytes=0, stack_bytes=0), budget_bytes)
+    assert str(refused.value.remedy).startswith(narrower + smaller)
+
+
 def test_weights_come_in_parts_where_l2_is_small(tmp_path: Path) -> None:
     program = convolutions()
     roomy = planned(program)

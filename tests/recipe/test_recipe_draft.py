@@ -9,6 +9,7 @@ import pytest
 from nnkit.api.preparing import load
 from nnkit.errors import UsageError
 from nnkit.preprocess import list_images
+from nnkit.recipe import RecipePath
 from nnkit.recipe.draft import (
     Draft,
     DraftInput,
@@ -52,6 +53,27 @@ def test_pictures_are_preprocessed_and_guesses_called_that(
     assert spec.preprocess.resize is not None
     assert spec.preprocess.resize.size == (8, 9)
     assert ("guess" in text) is not normalised
+
+
+@pytest.mark.parametrize(
+    ("shapes", "given"),
+    [
+        ([(1, 3, 8, 9)], "held_out/*.png  # pictures"),
+        ([(1, 40)], "held_out/*.npy  # inputs"),
+        ([(1, 3, 8, 9), (1, 40)], "{x0: held_out/*.png, x1: held_out/*.npy}  # inputs"),
+    ],
+)
+def test_what_verify_would_take_is_what_the_inputs_are(
+    tmp_path: Path, shapes: list[tuple[int, ...]], given: str
+) -> None:
+    names = ("x",) if len(shapes) == 1 else tuple(f"x{index}" for index in range(len(shapes)))
+    inputs = (DraftInput(name, shape, False) for name, shape in zip(names, shapes, strict=True))
+    text, path = written(tmp_path, *inputs, pictures=Pictures())
+    assert f"  # images: {given} that calibration has not seen" in text
+    path.write_text(text.replace("  # images: ", "  images: "))
+    for name, shape in zip(names, shapes, strict=True):
+        expected = f"held_out/*.{'png' if len(shape) == 4 else 'npy'}"
+        assert load(path).verify.globs_for(name) == (RecipePath.of(expected),)
 
 
 def test_torchvision_normalisation_is_the_one_of_its_documentation() -> None:

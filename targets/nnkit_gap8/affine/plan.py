@@ -149,7 +149,7 @@ def _check_weights(network: AffineNetwork, total: int, l3: Region, budget_bytes:
             raise DoesNotFitError(
                 f"the weights take {total:,} bytes, {total - limit:,} more than {what} of {limit:,}",
                 where=network.program.name,
-                remedy="fewer layers of 16 bits, a smaller network"
+                remedy=f"{_narrower(network.program)}a smaller network"
                 + ("" if what == "L3" else f", or a `weight_budget` of at least {total:,} bytes"),
             )
 
@@ -163,8 +163,17 @@ def _too_large(network: AffineNetwork, machine: MemoryMachine) -> DoesNotFitErro
         f"L2 needs {needed:,} bytes, {needed - capacity:,} more than the {capacity:,} there are; the peak is at "
         f"layer {network.program.ops[network.work.owners[worst]].name!r}",
         where=network.program.name,
-        remedy=f"a smaller input, fewer layers of 16 bits, or `memory: {{l2: ...}}` of at least {l2_bytes(needed)}",
+        remedy=f"{_narrower(network.program)}a smaller input, or "
+        f"`memory: {{l2: ...}}` of at least {l2_bytes(needed)}",
     )
+
+
+def _narrower(program: AffineProgram) -> str:
+    """Proposes 8 bits where there are 16: for all layers, or for some of those that are tagged."""
+    wide = [tensor.format.bits > 8 for tensor in program.tensors.values()]
+    if all(wide):
+        return "`precision: int8`, "
+    return "fewer layers of 16 bits, " if any(wide) else ""
 
 
 def _check_chunks(network: AffineNetwork, plan: MemoryPlan) -> None:
