@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,21 +113,27 @@ def _calibrated(recipe: Recipe, name: str) -> bool:
     return written is not None and written.calibration is not None
 
 
+def images_to_add(names: Iterable[str]) -> str:
+    """What is to be written for inputs without images: `model.inputs.x.calibration.images`, for each of them."""
+    keys = " and ".join(f"model.inputs.{name}.calibration.images" for name in names)
+    return f"add {keys} (with a model instead of a recipe: --images DIR)"
+
+
 def calibration_files(recipe: Recipe, model: Model) -> dict[str, list[Path]]:
-    """The calibration images of every input. Raises RecipeError where an input has none."""
+    """The calibration images of every input. Raises RecipeError where inputs have none."""
     preprocess_by_input(recipe, model)
+    written = {name: spec.calibration for name, spec in recipe.model.inputs.items() if spec.calibration is not None}
+    lacking = [spec.name for spec in model.inputs if spec.name not in written]
+    if lacking:
+        raise RecipeError(
+            f"no calibration images for input {' and '.join(map(repr, lacking))}",
+            where=recipe.where("model", "inputs", lacking[0]),
+            remedy=f"{images_to_add(lacking)}, or calibration.table",
+        )
     files: dict[str, list[Path]] = {}
     for spec in model.inputs:
-        written = recipe.model.inputs.get(spec.name)
-        if written is None or written.calibration is None:
-            raise RecipeError(
-                f"no calibration images for input '{spec.name}'",
-                where=recipe.where("model", "inputs", spec.name),
-                remedy=f"add model.inputs.{spec.name}.calibration.images (with a model instead of a recipe: --images "
-                "DIR), or calibration.table",
-            )
         place = recipe.where("model", "inputs", spec.name, "calibration", "images")
-        files[spec.name] = list_images(written.calibration.images, Path(), written.calibration.count, where=place)
+        files[spec.name] = list_images(written[spec.name].images, Path(), written[spec.name].count, where=place)
     return files
 
 
@@ -192,9 +198,9 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
         ]
         if lacking:
             raise RecipeError(
-                f"no images to verify input '{lacking[0]}' on",
+                f"no images to verify input {' and '.join(map(repr, lacking))} on",
                 where=recipe.where("verify", "images"),
-                remedy="add verify.images",
+                remedy=f"{images_to_add(lacking)}, or verify.images by input, {{NAME: GLOB}}, for all of them",
             )
         files = {
             name: spread(images, recipe.verify.count) for name, images in calibration_files(recipe, model).items()

@@ -101,8 +101,12 @@ class RecipePath:
 
     @property
     def file(self) -> Path:
-        """The path on this machine."""
-        return self.folder / self.text
+        """The path on this machine, without `..` that undo a folder; with them where a link leads elsewhere."""
+        whole = self.folder / self.text
+        if ".." not in whole.parts:
+            return whole
+        plain = Path(os.path.normpath(whole))
+        return plain if plain.resolve() == whole.resolve() else whole
 
     def __fspath__(self) -> str:
         return os.fspath(self.file)

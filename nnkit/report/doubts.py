@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnkit.errors import RecipeError
+from nnkit.inputs import images_to_add
 from nnkit.preprocess import first_frame_note, list_images
 
 if TYPE_CHECKING:
@@ -43,11 +44,10 @@ def doubts(
     sentences = list(_of_the_task(score or {}))
     if drawn:
         how = ", ".join(f"{name} {words}" for name, words in drawn.items())
-        first = next(iter(drawn))
         sentences.append(
             f"the recipe names no images, so inputs were drawn ({how}): that the artifact computes what the float "
-            "network does is shown, accuracy on real data and the ranges of real values are not; add "
-            f"model.inputs.{first}.calibration.images (with a model instead of a recipe: --images DIR)"
+            "network does is shown, accuracy on real data and the ranges of real values are not; "
+            f"{images_to_add(drawn)}"
         )
     if calibration_images == 1:
         sentences.append(

@@ -151,6 +151,33 @@ def test_an_error_about_a_network_alone_names_its_own_path(tmp_path: Path) -> No
     assert (done.returncode, done.stderr.startswith(f"error: {tmp_path}/net.onnx: ")) == (3, True), done.stderr
 
 
+def test_every_input_without_images_is_named_and_a_remedy_that_is_followed_works(tmp_path: Path) -> None:
+    sizes = "float[1, 12]"
+    text = f'<ir_version: 8, opset_import: ["": 17]> net ({sizes} x, {sizes} z) => ({sizes} y) {{ y = Add(x, z) }}'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    assert run_nnkit("init", "net.onnx", "-t", "ansi_c", cwd=tmp_path).returncode == 0
+    keys = [f"model.inputs.{name}.calibration.images" for name in "xz"]
+    int8, float32 = ("--set=targets.ansi_c.precision=int8", "--set=targets.ansi_c.precision=float32")
+    said = run_nnkit("check", "recipe.yaml", int8, cwd=tmp_path).stderr
+    assert ("no calibration images for input 'x' and 'z'" in said, " and ".join(keys) in said) == (True, True), said
+    drawn = run_nnkit("run", "recipe.yaml", float32, "--set=verify.gates={}", cwd=tmp_path)
+    assert (drawn.returncode, " and ".join(keys) in drawn.stdout) == (0, True), drawn
+    for name in "xz":
+        np.save(tmp_path / f"{name}.npy", np.ones((1, 12), np.float32))
+    given = [f"--set={key}={name}.npy" for key, name in zip(keys, "xz", strict=True)]
+    one = run_nnkit("check", "recipe.yaml", float32, given[0], cwd=tmp_path)
+    assert (one.returncode, keys[1] in one.stderr) == (2, True), one
+    for precision in (int8, float32):
+        assert run_nnkit("check", "recipe.yaml", precision, *given, cwd=tmp_path).returncode == 0
+
+
+def test_a_run_of_a_network_alone_names_its_path_without_the_way_there(tmp_path: Path) -> None:
+    net = Net((2, 3, 8, 8))
+    net.save(tmp_path / "net.onnx", net.node("Relu", ["x"], 3))
+    done = run_nnkit("run", "net.onnx", "-t", "ansi_c", cwd=tmp_path)
+    assert (done.returncode, f"error: {tmp_path}/net.onnx: " in done.stderr) == (3, True), done.stderr
+
+
 def test_one_layer_is_counted_as_one(tmp_path: Path) -> None:
     net = Net((1, 3, 8, 8))
     net.save(tmp_path / "net.onnx", net.node("Relu", ["x"], 3))

@@ -67,6 +67,15 @@ def test_existing_file(tmp_path: Path) -> None:
         RecipePath(".", ".", tmp_path).existing_file()
 
 
+def test_a_folder_that_is_left_again_is_not_in_a_path_unless_a_link_leads_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "far/away").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("far/away")
+    assert str(RecipePath("../net.onnx", "../net.onnx", tmp_path / "out").file) == str(tmp_path / "net.onnx")
+    (tmp_path / "far/net.onnx").write_bytes(b"x")
+    assert RecipePath("../net.onnx", "../net.onnx", tmp_path / "link").file.read_bytes() == b"x"
+
+
 def test_globs_are_sorted_and_take_literal_names_first(tmp_path: Path) -> None:
     for name in ("b.pgm", "a.pgm", "sub/c.pgm", "odd[1].pgm", "a.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
