@@ -120,7 +120,7 @@ def _fix(path: Path, settings: Sequence[Setting]) -> None:
         try:
             load(path, settings)
         except InvalidRecipeError as error:
-            fixes = apply_fixes(error.problems)
+            fixes = apply_fixes(error.problems, path.parent)
             for each in fixes:
                 note_line(f"fixed {each}")
             if fixes:

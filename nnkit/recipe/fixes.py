@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,10 +27,12 @@ class Fix:
         return f"{self.where}: '{self.before}' is now '{self.after}'"
 
 
-def apply_fixes(problems: Sequence[Problem]) -> list[Fix]:
+def apply_fixes(problems: Sequence[Problem], folder: Path) -> list[Fix]:
     """Replace, in the files that they stand in, the words whose right spelling is known; what was replaced.
 
-    Nothing else in a file changes: line ends and comments stay. Raises UserFileError for one that cannot be written.
+    Nothing else in a file changes: line ends and comments stay. folder: the recipe's. Files elsewhere, which a recipe
+    of somebody else's may include, stay as they are. Raises UserFileError for a file that cannot be written, or that
+    is reached by a link.
     """
     done: list[Fix] = []
     by_file: dict[str, list[tuple[int, int, Problem]]] = {}
@@ -39,6 +42,8 @@ def apply_fixes(problems: Sequence[Problem]) -> list[Fix]:
             by_file.setdefault(place["file"], []).append((int(place["line"]), int(place["column"]), problem))
     for file, misspelt in by_file.items():
         path = Path(file)
+        if not Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder)):
+            continue
         try:
             lines = path.read_bytes().decode("utf-8").splitlines(keepends=True)
             mark = "\ufeff" if lines and lines[0].startswith("\ufeff") else ""
@@ -48,7 +53,7 @@ def apply_fixes(problems: Sequence[Problem]) -> list[Fix]:
                 if fixed is not None:
                     lines[line - 1] = fixed
                     done.append(Fix(problem.where, problem.written, problem.answer))
-            write_output(path, "".join(lines), "the corrected recipe")
+            write_output(path, "".join(lines), "the corrected recipe", sent=[folder])
         except OSError as error:
             raise cannot_be_written(path, error, "the corrected recipe") from error
     return sorted(done, key=lambda fix: fix.where)

@@ -54,6 +54,24 @@ def test_what_has_no_answer_stays_and_is_told(tmp_path: Path) -> None:
     assert path.read_text() == text
 
 
+def test_a_file_outside_the_recipe_s_folder_is_not_corrected(tmp_path: Path) -> None:
+    """One that the recipe includes, by its path or through a link; one in a folder below is."""
+    folder, mine = tmp_path / "sent", tmp_path / "mine.yaml"
+    (folder / "below").mkdir(parents=True)
+    (folder / "link").symlink_to(tmp_path)
+    recipe, head = write_project(folder), RECIPE[: RECIPE.index("release:")]
+    for name, said in ((mine, "unknown key 'versoin'"), ("../mine.yaml", "unknown key"), ("link/mine.yaml", "link")):
+        recipe.write_text(f"{head}release: !include {name}\n")
+        mine.write_text("versoin: 1.2.3\n")
+        done = check(folder, "--fix")
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert mine.read_text() == "versoin: 1.2.3\n"
+    recipe.write_text(f"{head}release: !include below/part.yaml\n")
+    mine.rename(folder / "below/part.yaml")
+    assert check(folder, "--fix").returncode == 0
+    assert (folder / "below/part.yaml").read_text() == "version: 1.2.3\n"
+
+
 _LONGEST_SILENCE_SECONDS = 120.0  # a check takes one or two: what is not said by then is never said
 
 
