@@ -56,6 +56,8 @@ if __name__ == "__main__":
     sys.exit(0 if job.state == "done" else job.error)
 """
 _TIMEOUT_S = 600.0
+_TEMPORARY = "tmp"
+"""The folder of temporary files, in which another user has made the one that all users' Dask works in."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,10 @@ def try_command(given: Seeds, command: str, path: str, folder: Path, *, thinned:
         place, words = _job(given, folder)
     shutil.copytree(given.project, place, dirs_exist_ok=True)
     fill(place, keep=0.5 if thinned is not None and thinned.random() < 0.5 else 1.0, chance=thinned)
-    with Watch([place]) as watch:
+    shared = folder / _TEMPORARY / "dask-scratch-space"
+    shared.mkdir(parents=True)
+    fill(shared)
+    with Watch([place, shared]) as watch:
         said = _run(given, words, place, folder / "cache", path)
         opened = watch.opened()
     if opened:
@@ -118,6 +123,8 @@ def _run(given: Seeds, words: list[str], folder: Path, cache: Path, path: str) -
     environment = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "CC")}
     environment |= {"NNKIT_CACHE": str(cache), "NNKIT_CONFIG": str(given.configuration)}
     environment["PATH"] = f"{path}{environment['PATH']}"
+    environment["TMPDIR"] = str(cache.parent / _TEMPORARY)
+    (cache.parent / _TEMPORARY).mkdir(exist_ok=True)
     done = subprocess.run(
         [sys.executable, str(given.scripts / words[0]), *words[1:]],
         cwd=folder,

@@ -38,6 +38,7 @@ MODULES = (
         "jinja2",
         "cryptography",
     ),
+    *("winreg", "_winapi", "msvcrt", "nt"),  # of other systems: Python tries them, and finds none
     *("numba", "ortools", "dask", "distributed", "cloudpickle", "pip", "torch", "fastapi", "uvicorn", "tflite"),
 )
 PROGRAMS = (
