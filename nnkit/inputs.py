@@ -30,11 +30,14 @@ _PIXEL_LOW, _PIXEL_HIGH = 0.0, 255.0
 def preprocess_by_input(recipe: Recipe, model: Model) -> dict[str, Preprocess]:
     """The preprocessing of every input; inputs that the recipe does not list get the defaults.
 
-    Raises RecipeError for an input that the model does not have.
+    Raises RecipeError for an input that neither the model has nor its file; those that nothing uses are left out of
+    the model.
     """
     known = {spec.name for spec in model.inputs}
-    for name in recipe.model.inputs:
-        if name not in known:
+    unknown = [name for name in recipe.model.inputs if name not in known]
+    unused = _declared_types(recipe) if unknown else {}
+    for name in unknown:
+        if name not in unused:
             raise RecipeError(
                 f"the model has no input '{name}'",
                 where=recipe.where("model", "inputs", name),

@@ -120,7 +120,7 @@ class FloatSession:
         for name, shape in known.items():
             if name not in inputs:
                 raise UsageError(f"no values for input '{name}'", remedy=f"give an array of shape {list(shape)}")
-            array = np.ascontiguousarray(inputs[name], dtype=np.float32)
+            array = np.asarray(inputs[name], np.float32, order="C")  # a scalar keeps its rank
             if array.shape != shape:
                 raise UsageError(
                     f"input '{name}' has shape {list(array.shape)}", remedy=f"the network takes {list(shape)}"

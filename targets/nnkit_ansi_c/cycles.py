@@ -177,12 +177,17 @@ def estimates_of(program: Program, clock_mhz: float | None = None) -> Mapping[st
     }
 
 
+def duration(time_ms: float) -> str:
+    """`12.3 ms`; in nanoseconds where it is less than a microsecond."""
+    return f"{milliseconds(time_ms, ',')} ms" if time_ms >= 0.001 else f"{1e6 * time_ms:.3g} ns"
+
+
 def _line(told: Mapping[str, Any]) -> str:
     parts = []
     for core, each in told.items():
         layers, missing = len(each["layers"]), len(each["not_estimated"])
         of = f" for {layers - missing} of {layers} layers, the others have no estimate" if missing else ""
-        time = f"{milliseconds(each['milliseconds'], ',')} ms at {each['clock_mhz']:g} MHz"
+        time = f"{duration(each['milliseconds'])} at {each['clock_mhz']:g} MHz"
         error = f"up to {100 * each['error']:.0f} % off"
         parts.append(f"{core} about {each['cycles']:,} ({time}; {error}){of}")
     return f"cycles, estimated as one an instruction: {'; '.join(parts)}"

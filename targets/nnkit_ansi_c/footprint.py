@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nnkit.memory.plan import MemoryPlan
-from nnkit.report.html.words import milliseconds
+from nnkit_ansi_c.cycles import duration
 from nnkit_ansi_c.plan import CALLER
 
 
@@ -33,7 +33,7 @@ def footprint(plan: MemoryPlan, smallest_arena_bytes: int | None, cycles: Mappin
 
 def _time(core: str, each: Mapping[str, Any]) -> str:
     missing, layers = len(each["not_estimated"]), len(each["layers"])
-    time = f"{milliseconds(each['milliseconds'], ',')} ms on {core} at {each['clock_mhz']:g} MHz"
+    time = f"{duration(each['milliseconds'])} on {core} at {each['clock_mhz']:g} MHz"
     if missing:
         return f"time     at least {time}, estimated; {missing} of {layers} layers have no estimate"
     error = f"up to {100 * each['error']:.0f} % off"

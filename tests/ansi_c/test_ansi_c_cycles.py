@@ -16,7 +16,7 @@ from nnkit.boards import BOARDS
 from nnkit.builds import open_build
 from nnkit.cli import app
 from nnkit.program import Program
-from nnkit_ansi_c.cycles import estimated, work_of
+from nnkit_ansi_c.cycles import duration, estimated, work_of
 
 
 def written(folder: Path, precision: str) -> Path:
@@ -101,3 +101,18 @@ def test_work_is_counted_from_shapes(builds: dict[str, Path]) -> None:
 def test_costs_of_other_numbers_are_not_taken(builds: dict[str, Path]) -> None:
     """Floats were measured on one core alone."""
     assert set(estimated(open_build(builds["float32"]).program)) == {"cortex-m4"}
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "text"),
+    [
+        (0.0, "0 ns"),
+        (7.7e-5, "77 ns"),
+        (0.001, "0.001 ms"),
+        (12.34, "12.3 ms"),
+        (99.9, "99.9 ms"),
+        (1868.2, "1,868 ms"),
+    ],
+)
+def test_times_are_in_units_that_need_no_exponent(time_ms: float, text: str) -> None:
+    assert duration(time_ms) == text

@@ -171,6 +171,29 @@ def test_every_input_without_images_is_named_and_a_remedy_that_is_followed_works
         assert run_nnkit("check", "recipe.yaml", precision, *given, cwd=tmp_path).returncode == 0
 
 
+def test_values_without_dimensions_between_layers_are_computed(tmp_path: Path) -> None:
+    layers = "m = ReduceMax<keepdims = 0>(x) n = Neg(m) y = Add(x, n)"
+    text = f'<ir_version: 8, opset_import: ["": 17]> net (float[1, 4, 6] x) => (float[1, 4, 6] y) {{ {layers} }}'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    done = run_nnkit("run", "net.onnx", "-t", "ansi_c", "--set", "targets.ansi_c.precision=float32", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    x, y = (np.load(tmp_path / f"out/net/ansi_c/verify/0_{name}.npy").ravel() for name in ("x_float", "y"))
+    np.testing.assert_allclose(y, x - x.max(), atol=1e-6)
+
+
+def test_an_input_that_nothing_uses_may_be_in_a_recipe(tmp_path: Path) -> None:
+    sizes = "float[1, 12]"
+    text = f'<ir_version: 8, opset_import: ["": 17]> net ({sizes} x, {sizes} z) => ({sizes} y) {{ y = Neg(x) }}'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    assert run_nnkit("init", "net.onnx", "-t", "ansi_c", cwd=tmp_path).returncode == 0
+    done = run_nnkit("check", "recipe.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    planned = run_nnkit("plan", "net.onnx", "-t", "ansi_c", cwd=tmp_path)
+    assert planned.returncode == 0, planned.stderr
+    unknown = run_nnkit("check", "recipe.yaml", "--set", "model.inputs.other.shape=[1, 12]", cwd=tmp_path)
+    assert (unknown.returncode, "no input 'other'" in unknown.stderr) == (2, True), unknown.stderr
+
+
 def test_a_run_of_a_network_alone_names_its_path_without_the_way_there(tmp_path: Path) -> None:
     net = Net((2, 3, 8, 8))
     net.save(tmp_path / "net.onnx", net.node("Relu", ["x"], 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from random_network_inputs import random_inputs
@@ -49,6 +50,14 @@ def _equal(found: dict[str, Any], names: list[str]) -> None:
 
 def test_outputs_by_default(model: Model) -> None:
     _equal(FloatSession(model).run({"x": X}), ["y", "z"])
+
+
+def test_a_scalar_is_an_input_as_others() -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float x) => (float y) { y = Neg(x) }'
+    proto = onnx.parser.parse_model(text)
+    model = Model(proto.SerializeToString(), LayerTags(), (InputSpec("x", ()),), (OutputSpec("y", ()),), 17)
+    (y,) = FloatSession(model).run({"x": np.float32(3)}).values()
+    assert (y.shape, float(y)) == ((), -3.0)
 
 
 def test_any_value_can_be_fetched(model: Model) -> None:
