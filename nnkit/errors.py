@@ -176,6 +176,20 @@ class BuildsFailedError(NnkitError):
         self.exit_code = worst(codes)
 
 
+def name_builds(refused: Mapping[str, NnkitError], tried: int) -> None:
+    """Write into each error that names no place the builds that it is of, by key; not where it is of all.
+
+    tried: how many builds there were.
+    """
+    same: dict[str, list[str]] = {}
+    for key, error in refused.items():
+        same.setdefault(str(error), []).append(key)
+    for keys in same.values():
+        for error in (refused[key] for key in keys):
+            if not error.where and len(keys) < tried:
+                error.where = ", ".join(keys)
+
+
 def raise_failed(failed: Mapping[str, NnkitError], tried: int, bug: Exception | None = None) -> None:
     """Raise the errors of those of several builds that failed, by key; none where there are none.
 

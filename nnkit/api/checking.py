@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.api.sweeping import load_sweep
-from nnkit.errors import NnkitError, RecipeError, UserFileError, raise_found, worst
+from nnkit.errors import NnkitError, RecipeError, UserFileError, name_builds, raise_found, worst
 from nnkit.recipe.settings import listed_targets
 from nnkit.report.progress import Progress
 
@@ -63,8 +63,9 @@ class _Findings:
         if str(error) not in map(str, self.errors):
             self.errors.append(error)
 
-    def raise_them(self, where: str) -> None:
-        """What was found, with the exit code of a run, if a run ends for it."""
+    def raise_them(self, where: str, tried: int) -> None:
+        """What was found, with the exit code of a run, if a run ends for it. tried: how many builds there are."""
+        name_builds(self.refused, tried)
         code = worst(error.exit_code for error in self.refused.values()) if self.refused else None
         raise_found(self.errors, where=where, exit_code=code)
 
@@ -99,7 +100,7 @@ def check(path: str | Path, settings: Sequence[Setting] = (), targets: Sequence[
                 )
     with findings.gathered():
         signing_key(recipe)
-    findings.raise_them(str(path))
+    findings.raise_them(str(path), len(keys))
     calibration = {name: len(files) for (kind, name), files in counts.items() if kind == "calibration"}
     verification = min((len(files) for (kind, _), files in counts.items() if kind == "verification"), default=0)
     return Checked(recipe, keys, calibration, verification, (*dict.fromkeys(beyond), *_notes(counts)))

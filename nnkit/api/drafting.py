@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.api.preparing import load
-from nnkit.errors import NnkitError, SeveralError, UsageError
+from nnkit.errors import NnkitError, SeveralError, UsageError, name_builds
 from nnkit.output_file import write_output
 from nnkit.reading import read_text
 from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_for, recipe_name, recipe_text, with_shapes
@@ -130,12 +130,14 @@ def refused(recipe: Path, *, images: bool) -> list[NnkitError]:
     from nnkit.report.progress import Progress
 
     errors: dict[str, NnkitError] = {}
-    for build in builds(load(recipe), (), Progress(quiet=True), Switches(emulate=False)):
+    tried = builds(load(recipe), (), Progress(quiet=True), Switches(emulate=False))
+    for build in tried:
         try:
             accept(build, images=images)
         except NnkitError as error:
-            errors.setdefault(str(error), error)
-    return list(errors.values())
+            errors[build.key] = error
+    name_builds(errors, len(tried))
+    return list({str(error): error for error in errors.values()}.values())
 
 
 def _draft(

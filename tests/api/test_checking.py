@@ -12,6 +12,7 @@ from PIL import Image
 from small_project import RECIPE, write_project
 
 from nnkit.api.checking import check
+from nnkit.api.drafting import refused
 from nnkit.commands.check import check_commands
 from nnkit.errors import ModelError, NnkitError, RecipeError, SeveralError, UserFileError
 from nnkit.recipe.settings import parse_settings, settings_of
@@ -47,6 +48,17 @@ def test_an_operator_that_the_target_does_not_take_is_told_as_by_a_run(tmp_path:
     net.save(tmp_path / "net.onnx", net.node("Sin", [net.conv("x", 4)], 4))
     with pytest.raises(ModelError, match="op Sin is not supported"):
         check(path)
+
+
+def test_of_several_builds_it_is_said_which_are_refused(tmp_path: Path) -> None:
+    path = write_project(tmp_path, RECIPE.replace("  gap8: {}", "  gap8: {}\n  ansi_c: {}"))
+    net = Net((1, 1, 40, 40))
+    net.save(tmp_path / "net.onnx", net.conv("x", 4, kernel=33))
+    with pytest.raises(ModelError, match=r"\Agap8: "):
+        check(path)
+    assert [str(error).split(":")[0] for error in refused(path, images=True)] == ["gap8"]
+    with pytest.raises(ModelError, match=r"\A1 "):
+        check(path, targets=["gap8"])
 
 
 @pytest.mark.parametrize("side", [31, 33])
