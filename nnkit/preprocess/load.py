@@ -218,5 +218,10 @@ def _check_array(where: str, stored: tuple[int, ...], dtype: np.dtype[Any], shap
         reason = f"the array is of type {dtype}, not of real numbers"
         raise UserFileError(reason, where=where, remedy="save it as float32")
     if stored != shape and (shape[:1] != (1,) or stored != shape[1:]):
+        whole = stored if len(stored) == len(shape) else (1, *stored)
+        if len(shape) > 2 and whole == (shape[0], *shape[2:], shape[1]):
+            reason = f"the array has shape {list(stored)}, its channels last; nnkit takes them first: {list(shape)}"
+            axis = len(stored) - len(shape) + 1
+            raise UserFileError(reason, where=where, remedy=f"save numpy.moveaxis(array, -1, {axis})")
         reason = f"the array has shape {list(stored)}, the network takes {list(shape)}"
         raise UserFileError(reason, where=where, remedy="an .npy file is the network's input after preprocessing")

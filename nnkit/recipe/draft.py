@@ -156,7 +156,9 @@ def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
     if each.shape and (len(each.shape) != 4 or each.shape[0] == 1):  # else it is for the import to refuse
         lines += [f"      shape: [{', '.join(str(side) for side in each.shape)}]"]
     if image and looks_channels_last(each.shape):
-        lines += ["      layout: nhwc  # channels last: nnkit takes it as [1, channels, height, width]"]
+        lines += [
+            "      layout: nhwc  # channels last: nnkit takes it, and .npy files, as [1, channels, height, width]"
+        ]
     if image:
         lines += _preprocess_lines(each, draft.kind, one_scale=draft.one_scale)
     kind = "some dozens, like the real ones" if image else "arrays of this shape, as .npy files"

@@ -91,3 +91,16 @@ def test_a_false_size_takes_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     path.write_bytes(header.getvalue() + bytes(64))
     _refused(path, "the network takes")
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_an_array_with_its_channels_last_is_told_how_they_get_to_the_front(tmp_path: Path, batch: bool) -> None:
+    shape = (1, 3, 4, 5)
+    wanted = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    last = np.moveaxis(wanted, 1, -1) if batch else np.moveaxis(wanted, 1, -1)[0]
+    np.save(tmp_path / "a.npy", last)
+    with pytest.raises(UserFileError, match=r"its channels last; nnkit takes them first: \[1, 3, 4, 5\]") as caught:
+        load_array(tmp_path / "a.npy", shape)
+    assert caught.value.remedy == f"save numpy.moveaxis(array, -1, {1 if batch else 0})"
+    np.save(tmp_path / "a.npy", np.moveaxis(last, -1, 1 if batch else 0))
+    assert np.array_equal(load_array(tmp_path / "a.npy", shape), wanted), "as it was proposed"
