@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.api.preparing import load
 from nnkit.errors import NnkitError, SeveralError, UsageError, name_builds
+from nnkit.graph.first_layers import first_layers, readers_by_value
 from nnkit.output_file import write_output
 from nnkit.reading import read_text
 from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_for, recipe_name, recipe_text, with_shapes
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _STAMP = "# written by nnkit, until somebody changes it: "
 _PIXELS = (1, 2, 10, 11, 16)
 """Element types of ONNX that hold pixels: float, uint8, float16, double, bfloat16."""
+_BYTES = 2
 _NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
 
 
@@ -286,17 +288,15 @@ def _of_graph(graph: onnx.GraphProto, caffe_weights: str = "") -> _Read:
     from nnkit.stages.task import lists_of_detections
 
     weights = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
+    readers = readers_by_value(graph)
     given = [value for value in graph.input if value.name not in weights]
     again = {_sides(value) for value in graph.output} if len(given) > 1 else set()
     inputs = tuple(
         DraftInput(
             value.name,
             _sides(value),
-            any(_normalises(node, weights) for node in readers.get(value.name, ())),
+            value.type.tensor_type.elem_type == _BYTES
+            or any(_normalises(node, weights) for node in first_layers(readers, value.name)),
             value.type.tensor_type.elem_type in _PIXELS and _sides(value) not in again,
         )
         for value in given

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnkit.errors import RecipeError
-from nnkit.inputs import images_to_add
+from nnkit.graph.first_layers import first_layers, readers_by_value
+from nnkit.inputs import images_to_add, input_ranges
 from nnkit.preprocess import first_frame_note, list_images
 
 if TYPE_CHECKING:
+    from nnkit.calibrate import ValueRange
     from nnkit.graph import Model
     from nnkit.recipe import Recipe
 
@@ -24,6 +26,8 @@ _NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
 _POOR_PRECISION = 0.05
 _RAW_RANGE = 64.0  # an input that reaches so far holds pixels as they are
 _UNIT_RANGE = 8.0  # one that stays below is normalised
+_ARRAY_SLACK = 0.01  # of what pixels reach: arrays may have been resized by another filter
+_LEAST_REACH = 1 / 16  # arrays that stay below it are on another scale
 _LARGE_WEIGHTS = 0.6
 """Length of the median filter of a first layer. Of networks trained on inputs of about 1 it is about 1; filters for
 pixels in 0..255 are some hundred times shorter."""
@@ -35,11 +39,12 @@ def doubts(
     score: Mapping[str, Any] | None,
     calibration_images: int,
     drawn: Mapping[str, str] | None = None,
+    ranges: Mapping[str, ValueRange] | None = None,
 ) -> list[str]:
     """Sentences, each with what to look at; none where there is nothing to doubt.
 
     imported: the network as its file has it. score: of the task, as in the report. calibration_images: how many; 0: a
-    table. drawn: how inputs were drawn, where there are no images.
+    table. drawn: how inputs were drawn, where there are no images. ranges: of values, as calibration saw them.
     """
     sentences = list(_of_the_task(score or {}))
     if drawn:
@@ -58,6 +63,7 @@ def doubts(
         sentences.append(frames)
     if set(recipe.model.inputs) <= {spec.name for spec in imported.inputs}:  # others are made by restructuring
         sentences += _of_the_scale(recipe, imported)
+        sentences += _of_arrays(recipe, imported, ranges or {})
     return sentences
 
 
@@ -130,6 +136,7 @@ def _of_the_scale(recipe: Recipe, imported: Model) -> Iterator[str]:
     from nnkit.inputs import image_inputs
 
     graph = imported.proto().graph
+    by_value = readers_by_value(graph)
     for name, preprocess in image_inputs(recipe, imported).items():
         ends = [
             abs((pixel - mean) * scale)
@@ -138,7 +145,7 @@ def _of_the_scale(recipe: Recipe, imported: Model) -> Iterator[str]:
             for scale in preprocess.scale
         ]
         reach = max(ends)
-        readers = [node for node in graph.node if name in node.input]
+        readers = list(first_layers(by_value, name))
         if not readers:
             continue
         normalises = any(node.op_type in _NORMALISES for node in readers)
@@ -154,6 +161,28 @@ def _of_the_scale(recipe: Recipe, imported: Model) -> Iterator[str]:
                 f"input {name!r} is scaled to {reach:g} at most, and the network's first layer divides it once more: "
                 "if it takes pixels, remove mean, scale and std from its preprocess"
             )
+
+
+def _of_arrays(recipe: Recipe, imported: Model, ranges: Mapping[str, ValueRange]) -> Iterator[str]:
+    """Arrays are taken as they are: they should hold what the preprocessing of their input makes of pixels."""
+    for name, declared in input_ranges(recipe, imported).items():
+        seen, calibration = ranges.get(name), recipe.model.inputs[name].calibration
+        if seen is None or calibration is None:
+            continue
+        with suppress(RecipeError):  # of a build from a table, the files may be elsewhere
+            files = list_images(calibration.images, Path(), calibration.count)
+            if not any(path.suffix.lower() == ".npy" for path in files):
+                continue
+            low, high = seen.observed_low, seen.observed_high
+            reach = max(abs(declared.low), abs(declared.high))
+            slack = _ARRAY_SLACK * reach
+            beyond = low < declared.low - slack or high > declared.high + slack
+            if beyond or max(abs(low), abs(high)) < _LEAST_REACH * reach:
+                yield (
+                    f"input {name!r} was calibrated on arrays from {low:.4g} to {high:.4g}, and its preprocess makes "
+                    f"{declared.low:.4g} to {declared.high:.4g} of pixels, so one of them is wrong: write the "
+                    "preprocess by which the arrays were made, or remove it"
+                )
 
 
 def _filter_length(graph: Any, readers: list[Any]) -> float | None:

@@ -124,10 +124,10 @@ def _judge(build: Build, outcome: Outcome, data: dict[str, Any], shown: Shown) -
     data |= times(data, shown.speed, shown.layer_times, clock_hz)
     rests = needs_ranges(build, outcome.settled.lowered)
     score, images = data["verify"].get("task"), data["calibration"]["images"] if rests else 0
-    floats = outcome.verdict.floats
+    floats, ranges = outcome.verdict.floats, outcome.artifact.deployment.statistics.ranges
     data["doubts"] = [
         *doubts_of_outputs(floats.constant, floats.samples),
-        *doubts(build.recipe, outcome.imported.model, score, images, outcome.verdict.drawn),
+        *doubts(build.recipe, outcome.imported.model, score, images, outcome.verdict.drawn, ranges),
     ]
     search = outcome.settled.search
     tried = shown.tried if search is None else tried_in_search(search)

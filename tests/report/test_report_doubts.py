@@ -107,6 +107,42 @@ def test_pixels_that_are_normalised_twice_are_told(tmp_path: Path) -> None:
     assert any("is constant over all" in each for each in told)  # 8 bits do not see what is left of the input
 
 
+def test_a_network_that_divides_behind_a_cast_is_told_of_as_well(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    model = onnx.load(tmp_path / "net.onnx")
+    first = next(node for node in model.graph.node if "x" in node.input)
+    first.input[list(first.input).index("x")] = "scaled"
+    model.graph.initializer.append(numpy_helper.from_array(np.array(255, np.float32), "most"))
+    model.graph.node.insert(0, onnx.helper.make_node("Cast", ["x"], ["floats"], name="cast", to=1))
+    model.graph.node.insert(1, onnx.helper.make_node("Div", ["floats", "most"], ["scaled"], name="normalise"))
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    onnx.save(model, tmp_path / "net.onnx")
+    assert doubts(tmp_path) == []
+    told = doubts(tmp_path, **{"model.inputs.x.preprocess.scale": "1/255"})
+    assert any("divides it once more" in each for each in told)
+
+
+def test_arrays_on_another_scale_than_pixels_become_are_told(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    for index in range(3):
+        pixels = np.random.default_rng(index).integers(0, 256, (1, 1, 40, 40)).astype(np.float32)
+        np.save(tmp_path / f"raw{index}.npy", pixels)
+        np.save(tmp_path / f"unit{index}.npy", pixels / 255)
+    images = "model.inputs.x.calibration.images"
+    assert doubts(tmp_path, **{images: str(tmp_path / "raw*.npy")}) == []
+    (told,) = doubts(tmp_path, **{images: str(tmp_path / "unit*.npy")})
+    assert told.startswith(
+        "input 'x' was calibrated on arrays from 0 to 1, and its preprocess makes 0 to 255 of pixels"
+    )
+    scaled = {"model.inputs.x.preprocess.scale": "1/255"}
+    assert not any(
+        "arrays" in each for each in doubts(tmp_path, **{images: str(tmp_path / "unit*.npy")}, **scaled)
+    )  # the remedy
+    assert any(
+        "arrays from 0 to 255" in each for each in doubts(tmp_path, **{images: str(tmp_path / "raw*.npy")}, **scaled)
+    )
+
+
 def pairs_doubted(same: int, different: int, accuracy: float) -> bool:
     score = {
         "kind": "verification",
