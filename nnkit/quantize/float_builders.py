@@ -136,8 +136,12 @@ def pool_of(view: GraphView, node: Node) -> PoolWindow:
     """The pool that a MaxPool, AveragePool or GlobalAveragePool node is."""
     pool = read_pool(view, node)
     window = _window(pool.window)
-    if pool.counts_padding and pool.window.ceil_mode and window.has_padding:
-        raise Refused("an average pool with ceil_mode and count_include_pad has no agreed meaning")
+    if pool.counts_padding and pool.window.has_partial_windows:
+        raise Refused(
+            "its mean counts the padding (count_include_pad), and with ceil_mode windows reach beyond it, "
+            "where nothing is counted",
+            remedy="export it with count_include_pad=False, or with ceil_mode=False",
+        )
     return PoolWindow(pool.kind, window, pool.counts_padding)
 
 

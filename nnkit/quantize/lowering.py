@@ -82,7 +82,8 @@ def lower(
                     continue
                 except Refused:  # the reason that counts is the first one
                     pass
-            refusals.append(Refusal(node.name, node.op_type, refused.reason + _why_left(node, log)))
+            reason = refused.reason + _why_left(node, log)
+            refusals.append(Refusal(node.name, node.op_type, reason, refused.remedy))
     if refusals:
         more = f" ({documentation} lists what is supported)" if documentation else ""
         remedy = f"replace these layers, or cut the network before them{more}"

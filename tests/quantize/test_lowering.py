@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from nnkit.errors import ModelError
-from nnkit.quantize.float_program import FloatAdd, FloatConv2d, FloatMul, FloatProgram
+from nnkit.quantize.float_program import FloatAdd, FloatAveragePool, FloatConv2d, FloatMul, FloatProgram
 from nnkit.quantize.lowering import lower
 from nnkit.rewrite import RewriteLog
 
@@ -140,7 +140,7 @@ def test_more_layers_in_sixteen_bits() -> None:
             ),
             {},
             {},
-            "ceil_mode and count_include_pad has no agreed meaning",
+            "with ceil_mode windows reach beyond it",
         ),
         (
             helper.make_node("GlobalAveragePool", ["x"], ["y"]),
@@ -153,6 +153,14 @@ def test_more_layers_in_sixteen_bits() -> None:
 def test_refusals(node: onnx.NodeProto, constants: dict[str, Any], inputs: dict[str, Any], reason: str) -> None:
     with pytest.raises(ModelError, match=reason):
         _lower([node], constants, **inputs)
+
+
+def test_a_mean_that_counts_padding_but_has_none_is_over_what_ceil_mode_leaves() -> None:
+    """PyTorch's AvgPool2d(4, ceil_mode=True), whose count_include_pad is on by default."""
+    fields = {"kernel_shape": [4, 4], "strides": [4, 4], "ceil_mode": 1, "count_include_pad": 1}
+    (pool,) = _lower([helper.make_node("AveragePool", ["x"], ["y"], **fields)]).ops
+    assert isinstance(pool, FloatAveragePool)
+    assert (pool.counts_padding, pool.window.has_padding) == (False, True)
 
 
 @pytest.mark.parametrize(

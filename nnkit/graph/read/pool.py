@@ -17,7 +17,8 @@ POOL_OPS = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
 class Pool:
     """A pool over height and width. A global one has a window of the whole map.
 
-    counts_padding: an average counts padded elements (ONNX's count_include_pad); false for maxima.
+    counts_padding: an average counts padded elements (ONNX's count_include_pad); false for maxima, and where windows
+    reach beyond the map with ceil_mode alone: what they cover there is never counted.
     """
 
     data: str
@@ -35,11 +36,13 @@ def read_pool(graph: ReadableGraph, node: Node, *, one_row: bool = False) -> Poo
     if len(node.results) > 1:
         raise Refused("it gives out the indices of its maxima")
     is_global = node.op_type.startswith("Global")
+    window = _whole_map(graph, node) if is_global else read_window(graph, node, one_row=one_row)
+    counts = node.op_type == "AveragePool" and bool(node.integer("count_include_pad", 0))
     return Pool(
         data=node.inputs[0],
         kind="max" if node.op_type.endswith("MaxPool") else "average",
-        window=_whole_map(graph, node) if is_global else read_window(graph, node, one_row=one_row),
-        counts_padding=node.op_type == "AveragePool" and bool(node.integer("count_include_pad", 0)),
+        window=window,
+        counts_padding=counts and (any(window.pads) or not window.has_partial_windows),
         is_global=is_global,
     )
 

@@ -21,6 +21,7 @@ from nnkit.graph.refusal import Refused
         ("MaxPool", {"kernel_shape": [2, 2], "dilations": [2, 2]}),
         ("AveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
         ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+        ("AveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}),
         ("AveragePool", {"kernel_shape": [2, 2], "auto_pad": "SAME_LOWER"}),
         ("GlobalAveragePool", {}),
         ("GlobalMaxPool", {}),
