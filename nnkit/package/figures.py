@@ -13,7 +13,7 @@ from nnkit.package.contradiction import ContradictionError, hold_equal
 from nnkit.package.evidence import REPORT, Evidence
 
 _CONTRACTS = ("exact", "bounded", "not_run")
-_FORM = re.compile(r"([suf])(\d+)")
+_FORM = re.compile(r"([suf])(\d+)(?:\.(?P<frac>-?\d+)| affine (?P<scale>\S+), zero at (?P<zero>-?\d+))?")
 _ROUNDING = 1e-6
 Figures: TypeAlias = Mapping[str, Any]
 
@@ -113,9 +113,16 @@ def _check_tensors(report: Figures, file: str) -> None:
     for port in (*ports, *report["outputs"]):
         form = _FORM.match(port["format"])
         if form is not None:
-            said = {"bits": port["bits"], "signed": port["signed"]}
-            written = {"bits": int(form[2]), "signed": form[1] != "u"}
-            hold_equal(file, said, f"its format {port['format']}", written, at=f"the form of {port['name']!r}")
+            said, written = _form_in_figures(port), _form_in_words(form)
+            at = f"the form of {port['name']!r}"
+            written = {key: value for key, value in written.items() if key in said}
+            hold_equal(file, said, f"its format {port['format']}", written, at=at)
+        if "low" in port:
+            most = (1 << port["bits"]) - 1 >> port["signed"]
+            least = -most - 1 if port["signed"] else 0
+            if not least <= port["low"] <= port["high"] <= most:
+                reaches = f"{port['name']!r} holds {port['low']} to {port['high']}"
+                raise ContradictionError(file, f"{reaches}, its format {port['format']} holds {least} to {most}")
     forms = {port["name"]: port["format"] for port in ports}
     for layer in report["layers"]:
         for number, tensor in enumerate(layer["inputs"]):
@@ -130,3 +137,20 @@ def _check_tensors(report: Figures, file: str) -> None:
         if port["name"] not in forms:
             raise ContradictionError(file, f"nothing writes the output {port['name']!r}")
         hold_equal(file, port["format"], "its layer", forms[port["name"]], at=f"the format of {port['name']!r}")
+
+
+def _form_in_figures(port: Figures) -> dict[str, Any]:
+    said = {key: port[key] for key in ("bits", "signed", "frac") if key in port}
+    if "zero_point" in port:
+        said |= {"scale": [f"{each:.6g}" for each in port["scale"]], "zero_point": port["zero_point"]}
+    return said
+
+
+def _form_in_words(form: re.Match[str]) -> dict[str, Any]:
+    """What the text of a format says of bits, fraction, scale and zero."""
+    written: dict[str, Any] = {"bits": int(form[2]), "signed": form[1] != "u"}
+    if form["frac"] is not None:
+        written["frac"] = int(form["frac"])
+    if form["scale"] is not None:
+        written |= {"scale": [form["scale"]], "zero_point": [int(form["zero"])]}
+    return written

@@ -38,17 +38,21 @@ def check_layers(evidence: Evidence) -> None:
     hold_equal(evidence.file(REPORT), report["macs"], "the sum of its layers", total, at="macs")
     placed = _Placed(evidence.plan)
     _check_steps(evidence, placed)
-    for layer, row in zip(layers, evidence.layers, strict=True):
+    ports = {port["name"]: _bytes_of(port["shape"], port["format"]) for port in report["inputs"]}
+    sizes = ports | {layer["output"]: _bytes_of(layer["shape"], layer["formats"]["output"]) for layer in layers}
+    for index, (layer, row) in enumerate(zip(layers, evidence.layers, strict=True)):
         at = f"layer {layer['name']!r}: "
-        for column, value in _of_report(layer).items():
-            _hold_cell(file, row[column], evidence.file(REPORT), value, at + column)
-        for column, value in placed.cells(layer).items():
-            _hold_cell(file, row[column], evidence.file(PLAN), value, at + column)
+        of_report = _of_report(layer, index, sizes)
+        of_plan = placed.cells(layer) | {"in_place": _in_place(layer, row, placed)}
+        for column, value in (of_report | of_plan).items():
+            other = evidence.file(PLAN if column in of_plan else REPORT)
+            _hold_cell(file, row[column], other, value, at + column)
+        odd = sorted(row.keys() - of_report.keys() - of_plan.keys() - {"layer"})
+        if odd:
+            raise ContradictionError(file, f"it has a column {odd[0]!r}, which tables of layers do not have")
         if placed.is_placed(layer):
             peak = placed.peak_bytes(layer)
             hold_equal(evidence.file(REPORT), layer["peak_bytes"], evidence.file(PLAN), peak, at=at + "peak_bytes")
-        else:
-            _hold_cell(file, row["weight_bytes"], evidence.file(REPORT), layer["weight_bytes"], at + "weight_bytes")
     _check_sizes(evidence)
 
 
@@ -94,6 +98,16 @@ class _Placed:
         buffer = self.buffers[place["buffer"]]
         return f"{buffer['region']}+{buffer['offset_bytes'] + place['offset_bytes']}"
 
+    def holds_its_inputs(self, layer: Layer) -> bool:
+        """Whether the inputs lie one after another in the output."""
+        ends = self.address(layer["output"])
+        for name in layer["inputs"]:
+            if self.address(name) != ends:
+                return False
+            region, _, offset = ends.rpartition("+")
+            ends = f"{region}+{int(offset) + self.tensors[name]['size_bytes']}"
+        return True
+
     def peak_bytes(self, layer: Layer) -> int:
         """The most that the layer's steps take of the region where its output lies."""
         region = self.buffers[self.tensors[layer["output"]]["buffer"]]["region"]
@@ -130,7 +144,17 @@ class _Placed:
         }
 
 
-def _of_report(layer: Layer) -> dict[str, Any]:
+def _in_place(layer: Layer, row: Row, placed: _Placed) -> str:
+    """What the table may say of whether the layer moves nothing: `yes` where its inputs lie one after another in its
+    output, or it changes a shape alone; many kernels write what lies there already, so that `no` is never wrong."""
+    if not placed.is_placed(layer):
+        return ""
+    may = layer["op"] == "reshape" or (layer["op"] == "concat" and placed.holds_its_inputs(layer))
+    return "yes" if may and row["in_place"] == "yes" else "no"
+
+
+def _of_report(layer: Layer, index: int, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """sizes: bytes of tensors by name."""
     measured = {key: layer.get(key) for key in _MEASURED}
     return {
         "op": layer["op"],
@@ -139,6 +163,11 @@ def _of_report(layer: Layer) -> dict[str, Any]:
         "shape": "x".join(str(side) for side in layer["shape"]),
         "format": layer["formats"]["output"],
         "macs": layer["macs"],
+        "input_bytes": sum(sizes[name] for name in layer["inputs"]),
+        "output_bytes": sizes[layer["output"]],
+        "weight_bytes": layer["weight_bytes"],
+        "first_step": index,
+        "last_step": index,
         **{key: "" if value is None else value for key, value in measured.items()},
     }
 
@@ -172,12 +201,18 @@ def _check_sizes(evidence: Evidence) -> None:
     shapes = [(layer["output"], layer["shape"], layer["formats"]["output"]) for layer in report["layers"]]
     shapes += [(port["name"], port["shape"], port["format"]) for port in (*report["inputs"], *report["outputs"])]
     for name, shape, form in shapes:
-        bits = re.match(r"[suf](\d+)", form)
-        if bits is None or int(bits[1]) % 8 or name not in tensors:
+        if name not in tensors:
             continue
-        size = math.prod(shape) * int(bits[1]) // 8
-        at = f"the bytes of {name!r}"
+        at, size = f"the bytes of {name!r}", _bytes_of(shape, form)
         hold_equal(evidence.file(PLAN), tensors[name]["size_bytes"], evidence.file(REPORT), size, at=at)
+
+
+def _bytes_of(shape: Sequence[int], form: str) -> int:
+    """Bytes of a tensor. Raises ValueError for what is no format."""
+    bits = re.match(r"[suf](\d+)", form)
+    if bits is None:
+        raise ValueError(f"{form!r} is no format")
+    return math.prod(shape) * (int(bits[1]) // 8)
 
 
 def _step_peaks(buffers: Mapping[str, Mapping[str, Any]], region: str, count: int) -> NDArray[np.int64]:

@@ -141,6 +141,8 @@ def _check_tensors(plan: Mapping[str, Any], file: str) -> None:
     buffers: dict[str, Buffer] = plan["buffers"]
     tensors: dict[str, Mapping[str, Any]] = plan["tensors"]
     for name, place in tensors.items():
+        if name != place.get("tensor", name):
+            raise ContradictionError(file, f"the tensor {place['tensor']!r} is listed as {name!r}")
         _hold_whole(place, ("offset_bytes", "size_bytes"), name, file)
         offset, size = place["offset_bytes"], place["size_bytes"]
         if offset < 0 or offset + size > _of(buffers, place)["size_bytes"]:

@@ -87,6 +87,9 @@ def unproven(evidence: Evidence, not_timed: str = "") -> tuple[str, ...]:
         lines.append(f"what times come from ({stated}){reason}")
     if any(each.report.get("details") for each in evidence.of_networks):
         lines.append("figures of `details`, and what the artifact's files say of themselves")
+    lines.append("settings of the recipe beside gates, runners, task and target")
+    if any(each.plan.get("version", 1) < 2 and each.plan["buffers"] for each in evidence.of_networks):
+        lines.append("that results may lie over inputs, of which a plan of version 1 names no accesses")
     return tuple(lines)
 
 

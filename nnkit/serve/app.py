@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from fastapi import Depends, FastAPI, Form, HTTPException, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
@@ -124,11 +124,14 @@ def _add_guard(app: FastAPI, options: ServeOptions) -> None:
 
     @app.middleware("http")
     async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        if options.hosts and host.strip("[]") not in [name.strip("[]") for name in options.hosts]:
-            return JSONResponse({"detail": f"this server is not {host!r}"}, 421)
+        asked = request.headers.get("host", "")
+        host = _parsed(f"//{asked}")
+        name = "" if host is None else host.hostname or ""
+        if host is None or (options.hosts and name.strip("[]") not in [each.strip("[]") for each in options.hosts]):
+            return JSONResponse({"detail": f"this server is not {name or asked!r}"}, 421)
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        site = None if origin is None else _parsed(origin)
+        if origin is not None and (site is None or site.netloc != asked):
             return JSONResponse({"detail": "another site's page may not ask for this"}, 403)
         if request.method not in ("GET", "HEAD") and request.url.path != "/api/jobs" and not _is_small(request):
             return JSONResponse({"detail": f"more than {_SMALL_BYTES:,} bytes"}, 413)
@@ -163,6 +166,14 @@ def _add_guard(app: FastAPI, options: ServeOptions) -> None:
         response.headers["X-Frame-Options"] = "DENY"
         response.headers.setdefault("Cache-Control", "no-store")
         return response
+
+
+def _parsed(url: str) -> SplitResult | None:
+    """The parts of what a header says; None where it is no URL."""
+    try:
+        return urlsplit(url)
+    except ValueError:  # half a bracket
+        return None
 
 
 def _is_small(request: Request) -> bool:

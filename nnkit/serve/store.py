@@ -237,12 +237,13 @@ class Store:
             return record
 
     def catch_up(self) -> None:
-        """Write what could not be written before."""
-        with self._lock, suppress(OSError):
+        """Write what could not be written before; a job that cannot be, as its folder was removed, stops no other."""
+        with self._lock:
             for name in tuple(self._unwritten):
-                if name in self._jobs:
-                    self._write(self._jobs[name])
-                self._unwritten.discard(name)
+                with suppress(OSError):
+                    if name in self._jobs:
+                        self._write(self._jobs[name])
+                    self._unwritten.discard(name)
 
     def next_waiting(self) -> JobRecord | None:
         """The job to begin with: of the users with the fewest jobs running, the oldest. It runs from now on."""

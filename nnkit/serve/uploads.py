@@ -111,7 +111,10 @@ def _store(form: FormData, folder: JobFolder) -> Sent:
     if odd:
         raise HTTPException(422, f"no field {odd[0]!r}; fields are {', '.join(_KINDS)}, target, settings, name")
     try:
-        settings = json.loads(texts.get("settings") or "{}")
+        settings = json.loads(texts.get("settings") or "{}", parse_constant=_refuse)
+        json.dumps(settings, ensure_ascii=False).encode()  # half a character, \ud800, could not be kept
+    except UnicodeEncodeError as error:
+        raise HTTPException(422, "settings holds half a character: remove the \\ud800-\\udfff escape") from error
     except ValueError as error:
         raise HTTPException(422, f"settings is no JSON: {error}") from error
     except RecursionError as error:
@@ -125,6 +128,10 @@ def _store(form: FormData, folder: JobFolder) -> Sent:
         raise HTTPException(422, "send a model, or a recipe with what it names")
     title = texts.get("name") or (models[0] if models else RECIPE)
     return Sent(title[:100], texts.get("target", "")[:100], settings, has_recipe)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _levels(value: Any) -> int:

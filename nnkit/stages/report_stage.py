@@ -82,7 +82,7 @@ def _measured(
             recipe_file=Path(build.recipe.file).name,
             settings=build.recipe.settings,
             target=build.key,
-            machine=_machine(build),
+            machine=build.target.machine(build.options).as_json(),
             status=verdict.status,
             program=deployment.program,
             plan=deployment.plan,
@@ -105,11 +105,6 @@ def _measured(
             drawn=verdict.drawn,
         )
     )
-
-
-def _machine(build: Build) -> dict[str, str]:
-    machine = build.target.machine(build.options)
-    return {"name": machine.name, "layers_run_on": machine.unit}
 
 
 def _judge(build: Build, outcome: Outcome, data: dict[str, Any], shown: Shown) -> None:

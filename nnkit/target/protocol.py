@@ -55,6 +55,10 @@ class Machine:
         """A region by name. Raises KeyError."""
         return {r.name: r for r in self.regions}[name]
 
+    def as_json(self) -> dict[str, str]:
+        """What a report says of it."""
+        return {"name": self.name, "layers_run_on": self.unit}
+
 
 @dataclass(frozen=True)
 class InstalledTool:

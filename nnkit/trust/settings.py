@@ -29,6 +29,7 @@ SIZE_VARIABLE = "NNKIT_SIZE_FACTOR"
 MOST_SIZE_FACTOR = 10_000.0
 
 _FILE = "config.yaml"
+_ABSENT = object()
 _KEYS = ("programs", "time_factor", "values_gib", "size_factor", "signer")
 
 
@@ -62,7 +63,7 @@ def user_settings() -> Settings:
     """
     path = config_folder() / _FILE
     content: Any = None
-    if path.exists():
+    if path.exists() or path.is_symlink():  # a link to nothing is no word that nothing is demanded
         content = read_yaml(path, what="the configuration", remedy="docs/threat_model.md says what it may hold")
     if content is None:
         content = {}
@@ -81,10 +82,10 @@ def user_settings() -> Settings:
     factor = _number(content, path, "time_factor", TIME_VARIABLE, _FACTOR)
     values_gib = _number(content, path, "values_gib", VALUES_VARIABLE, _GIB)
     size_factor = _number(content, path, "size_factor", SIZE_VARIABLE, _SIZE)
-    signer = content.get("signer")
-    if signer is not None and not isinstance(signer, str):
+    signer = content.get("signer", _ABSENT)
+    if signer is not _ABSENT and not isinstance(signer, str):
         raise _wrong(path, "signer is not a path")
-    key = None if signer is None else Path(signer).expanduser()
+    key = Path(signer).expanduser() if isinstance(signer, str) else None
     if key is not None and not key.is_absolute():  # a key that lies beside a package would vouch for it
         raise _wrong(path, "the path of signer is not absolute")
     return Settings(paths, factor, values_gib, key, size_factor)

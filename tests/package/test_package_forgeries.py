@@ -379,6 +379,31 @@ FORGERIES: dict[str, tuple[Callable[[Forger], object], str, str]] = {
         "report.json",
         "fired is 9 here",
     ),
+    "the fraction of an output": (
+        report(lambda it: it["outputs"][0].update(frac=99)),
+        "report.json",
+        r"frac is 99 here, and \d+ in its format s16",
+    ),
+    "values that a format does not hold": (
+        report(lambda it: it["inputs"][0].update(low=-32769)),
+        "report.json",
+        r"'x' holds -32769 to 255, its format s16\.\d+ holds -32768 to 32767",
+    ),
+    "a column that tables do not have": (
+        lambda it: it.replace("layers.csv", "\n", ",yes\n").renew_report(),
+        "layers.csv",
+        "it has a column 'yes', which tables of layers do not have",
+    ),
+    "a layer that moves nothing": (
+        lambda it: it.replace("layers.csv", ",no,", ",yes,").renew_report(),
+        "layers.csv",
+        "in_place is 'yes' here, and 'no' in plan",
+    ),
+    "a tensor by the name of another": (
+        alone("plan.json", lambda it: it["tensors"]["relu6_out"].update(tensor="x")),
+        "plan.json",
+        "the tensor 'x' is listed as 'relu6_out'",
+    ),
     "no file of the artifact": (no_artifact, "report.json", "names no file of the artifact"),
     "the status stands twice": (state_twice, "report.json", "the key 'status' stands twice"),
 }

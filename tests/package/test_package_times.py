@@ -54,13 +54,22 @@ def report(change: Callable[[Any], object]) -> Callable[[Forger], object]:
     def forge(forger: Forger) -> None:
         forger.edit("report.json", change)
         said = forger.document("report.json")
-        forger.edit(MANIFEST, lambda it: it.update(memory=said["memory"], accuracy=said["verify"]))
+        forger.edit(
+            MANIFEST,
+            lambda it: it.update(
+                {key: said[key] for key in ("memory", "inputs", "outputs")}, accuracy=said["verify"]
+            ),
+        )
 
     return forge
 
 
 def first_core(it: Any) -> Any:
     return next(iter(it["details"]["estimated_cycles"].values()))
+
+
+def silicon(it: Any) -> Any:
+    return {**it["verify"]["program_vs_artifact"][0], "how": "silicon"}
 
 
 FORGERIES: dict[str, tuple[str, Callable[[Forger], object], str]] = {
@@ -76,6 +85,31 @@ FORGERIES: dict[str, tuple[str, Callable[[Forger], object], str]] = {
         "cannot be read",
     ),
     "a time that is none": ("ansi_c", report(lambda it: it.update(speed=[{"what": "time"}])), "speed|cannot be read"),
+    "the scale of an input": (
+        "ansi_c",
+        report(lambda it: it["inputs"][0].update(scale=[99.0])),
+        r"scale\[0\] is '99' here, and '0\.\d+' in its format",
+    ),
+    "the zero point of an output": (
+        "ansi_c",
+        report(lambda it: it["outputs"][0].update(zero_point=[7])),
+        r"zero_point\[0\] is 7 here, and 0 in its format",
+    ),
+    "another machine": (
+        "nnie",
+        report(lambda it: it["machine"].update(name="another")),
+        r"machine\.name is 'another' here, and '.*' in the target",
+    ),
+    "a runner that is left out": (
+        "gap8",
+        report(lambda it: it["verify"]["program_vs_artifact"].pop()),
+        r"runners\[1\] is missing here, and 'rv32' in the target",
+    ),
+    "a runner that the target has not": (
+        "onnx_qdq",
+        report(lambda it: it["verify"]["program_vs_artifact"].append(silicon(it))),
+        r"runners\[1\] is 'silicon' here, and missing in the target",
+    ),
     "an estimate": (
         "nnie",
         report(lambda it: it["details"]["estimate"].update(milliseconds=0.0001)),
@@ -109,6 +143,17 @@ def test_what_no_signature_vouches_for_is_said_second(packages: Callable[[str], 
     assert second.startswith("  not proven without a signature: ")
     assert "code and weights" in second
     assert re.search(r"time \S+ ms", second)
+
+
+def test_a_plan_without_accesses_is_said_to_be_unproven(packages: Callable[[str], Path], tmp_path: Path) -> None:
+    """Version 2 names them; who forges a package may write version 1."""
+    honest = check_proofs(verify_package(packages("ansi_c")))
+    forger = Forger(packages("ansi_c")).edit("plan.json", lambda it: it.update(version=1)).renew_report()
+    result = check_proofs(verify_package(forger.pack(tmp_path / "x.nnpkg")))
+    assert {*result.unproven} - {*honest.unproven} == {
+        "that results may lie over inputs, of which a plan of version 1 names no accesses"
+    }
+    assert "settings of the recipe beside gates, runners, task and target" in honest.unproven
 
 
 def test_times_of_another_version_are_not_computed_again(packages: Callable[[str], Path], tmp_path: Path) -> None:

@@ -57,6 +57,41 @@ def test_deeply_nested_settings_are_refused_with_a_reason(tmp_path: Path, levels
     assert "more than 20 levels" in answer.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ('"\\ud800"', "half a character"),
+        ('{"\\udc80": 1}', "half a character"),
+        ("NaN", "no JSON: NaN is no number"),
+        ("-Infinity", "no JSON: -Infinity is no number"),
+    ],
+)
+def test_settings_that_could_not_be_kept_as_json_are_refused(tmp_path: Path, value: str, said: str) -> None:
+    answer = client(tmp_path).post("/api/jobs", files=[NET], data={"settings": f'{{"a": {value}}}'})
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+@pytest.mark.parametrize("tokens", [{}, {TOKEN: "me"}])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "["}, 421),
+        ({"Host": "[::1"}, 421),
+        ({"Host": "127.0.0.1]:x"}, 421),
+        ({"Origin": "http://["}, 403),
+        ({"Origin": "//]"}, 403),
+    ],
+)
+def test_headers_that_are_no_url_are_refused(
+    tmp_path: Path, headers: dict[str, str], status: int, tokens: dict[str, str]
+) -> None:
+    answer = client(tmp_path, tokens=tokens).get("/login", headers=headers)
+    assert answer.status_code == status
+    assert answer.json()["detail"]
+
+
 def test_settings_within_bounds_and_odd_letters_are_listed(tmp_path: Path) -> None:
     sender = client(tmp_path)
     settings = '{"a": ' + "[" * 18 + "1" + "]" * 18 + "}"

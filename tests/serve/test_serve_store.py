@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +92,17 @@ def test_a_state_that_a_full_disk_did_not_take_counts_and_is_written_later(
     store.catch_up()
     assert json.loads((tmp_path / name / "job.json").read_text())["state"] == "failed"
     assert [job.id for job in Store(tmp_path).of("me")] == [name]
+
+
+def test_a_job_whose_folder_was_removed_keeps_no_other_from_being_written(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    names = [added(store) for _ in range(9)]
+    gone, others = names[4], [*names[:4], *names[5:]]
+    shutil.rmtree(tmp_path / gone)
+    for name in names:
+        assert store.change(name, lambda job: True, state="failed", error="why") is not None
+    states = {json.loads((tmp_path / name / "job.json").read_text())["state"] for name in others}
+    assert states == {"failed"}
 
 
 def test_a_user_and_an_address_may_have_so_many_jobs_those_that_arrive_included(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ def test_programs_time_and_memory(config: Path, monkeypatch: pytest.MonkeyPatch)
         "time_factor: 0",
         "values_gib: []",
         "signer: me.pem",
+        "signer:",
+        "signer: ''",
     ],
 )
 def test_anything_else_is_refused_with_a_remedy(config: Path, text: str) -> None:
@@ -50,6 +52,18 @@ def test_anything_else_is_refused_with_a_remedy(config: Path, text: str) -> None
         user_settings()
     assert caught.value.where
     assert caught.value.remedy
+
+
+def test_a_file_that_is_a_link_to_nothing_is_not_taken_for_none(config: Path) -> None:
+    """It may demand a signature."""
+    config.mkdir()
+    (config / "config.yaml").symlink_to("config.yaml")
+    with pytest.raises(UserFileError):
+        user_settings()
+    (config / "config.yaml").unlink()
+    (config / "config.yaml").symlink_to("gone.yaml")
+    with pytest.raises(UserFileError):
+        user_settings()
 
 
 @pytest.mark.parametrize(
