@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -38,6 +39,27 @@ def test_a_value_that_the_float_network_has_and_float16_has_not() -> None:
     assert "65,504" in caught.value.reason
     assert "70,000" in caught.value.reason
     refuse_overflow(half(), {"y": np.nan_to_num(INFINITE)}, {"y": FINITE})
+
+
+def test_a_divisor_that_is_rounded_to_0_is_no_overflow_and_names_the_layers_that_round() -> None:
+    """y = x / d, d = s + 1e-5, s = sqrt(v): s and with it d are 0 in one channel of two, v is not."""
+    chain = (("root", ("v",), "s"), ("epsilon", ("s",), "d"), ("divide", ("x", "d"), "y"))
+    layers = (SimpleNamespace(name=name, kind="cpu", inputs=inputs, output=output) for name, inputs, output in chain)
+    divided = replace(
+        half(),
+        ops=cast(Any, tuple(layers)),
+        tensors={name: Tensor(name, (2, 1, 1), Float(16), 0, 0) for name in "xvsdy"},
+    )
+    channels = {"v": [4.0, 0.25], "s": [2.0, 0.0], "d": [2.0, 0.0], "x": [1.0, 3.0], "y": [0.5, np.inf]}
+    stored = {name: np.array(values, np.float16).reshape(2, 1, 1) for name, values in channels.items()}
+    floats = {name: np.ones((1, 2, 1, 1), np.float32) for name in channels}
+    with pytest.raises(ModelError) as caught:
+        refuse_overflow(divided, stored, floats)
+    assert "layer 'divide' (cpu) gives no finite number where 'epsilon' is rounded to 0" in caught.value.reason
+    assert "tags: {cpu: [root, epsilon]}" in str(caught.value.remedy)
+    stored["s"], stored["d"] = np.full((2, 1, 1), 2.0, np.float16), np.full((2, 1, 1), 2.0, np.float16)
+    with pytest.raises(ModelError, match="65,504"):
+        refuse_overflow(divided, stored, floats)
 
 
 def test_an_infinity_of_the_network_itself_is_none_of_the_format() -> None:
