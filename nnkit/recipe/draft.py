@@ -15,6 +15,7 @@ from nnkit.errors import UsageError
 from nnkit.reading import matching
 from nnkit.recipe.inputs import CHANNELS, looks_channels_last
 from nnkit.recipe.model_formats import ModelFormat
+from nnkit.recipe.variables import escape
 
 Shape = tuple[int | None, ...]
 
@@ -91,8 +92,8 @@ def recipe_text(draft: Draft) -> str:
         "nnkit: 1",
         f"name: {draft.name}",
         "model:",
-        f"  path: {_quoted(draft.model)}",
-        *([f"  weights: {_quoted(draft.weights)}"] if draft.weights else []),
+        f"  path: {_path(draft.model)}",
+        *([f"  weights: {_path(draft.weights)}"] if draft.weights else []),
         *([f"  dequantize: true  # {_no_integers(draft.anew)}"] if draft.anew else []),
         "  inputs:",
     ]
@@ -103,7 +104,7 @@ def recipe_text(draft: Draft) -> str:
     lines += ["verify:"]
     fed = {each.name: draft.images[each.name] for each in draft.inputs if _glob(each, draft)}
     if fed and all(files.held_out for files in fed.values()):
-        globs = {name: _quoted(files.held_out) for name, files in fed.items()}
+        globs = {name: _path(files.held_out) for name, files in fed.items()}
         held_out = next(iter(globs.values()))
         if len(draft.inputs) > 1:
             held_out = f"{{{', '.join(f'{_quoted(name)}: {glob}' for name, glob in globs.items())}}}"
@@ -167,7 +168,7 @@ def _input_lines(each: DraftInput, draft: Draft) -> list[str]:
         kind = "the others: some are held out for verification" if files.aside else kind
         if sum(_glob(other, draft) == glob for other in draft.inputs) > 1:
             kind = f"the same files for several inputs: give each a folder of its own, named {_quoted(each.name)}"
-        return [*lines, f"      calibration: {{images: {_quoted(glob)}, count: 100}}  # {kind}"]
+        return [*lines, f"      calibration: {{images: {_path(glob)}, count: 100}}  # {kind}"]
     glob = "calibration/*.png" if image else "calibration/*.npy"
     comment = f"      # calibration: {{images: {glob}, count: 100}}  # {kind}"
     return [*lines, comment] if len(lines) > 1 else [f"{lines[0]} {{}}", comment]
@@ -206,6 +207,11 @@ def _preprocess_lines(each: DraftInput, kind: ModelFormat, *, one_scale: bool) -
         if one_scale
         else "        std: [0.229, 0.224, 0.225]",
     ]
+
+
+def _path(text: str) -> str:
+    """A path or glob as a value of a recipe, in which no variable is expanded."""
+    return _quoted(escape(text))
 
 
 def _quoted(text: str) -> str:

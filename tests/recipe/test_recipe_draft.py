@@ -177,6 +177,19 @@ def test_a_name_that_a_terminal_obeys_is_written_as_escapes(tmp_path: Path, name
     assert list(load(path).model.inputs) == [name]
 
 
+def test_no_variable_is_expanded_in_the_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "told")
+    inputs = (DraftInput("x", (1, 1, 8, 8), False),)
+    files = {"x": Pictures("$a/${SECRET}/*.png", "${SECRET:-b}/*.png")}
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe_text(Draft("net", "${SECRET}$.onnx", "", inputs, TARGETS, OTHERS, files)))
+    recipe = load(path)
+    calibration = recipe.model.inputs["x"].calibration
+    assert calibration is not None
+    named = (recipe.model.path, *calibration.images, *recipe.verify.globs_for("x"))
+    assert [each.text for each in named] == ["${SECRET}$.onnx", "$a/${SECRET}/*.png", "${SECRET:-b}/*.png"]
+
+
 def test_each_of_several_inputs_takes_the_folder_that_is_named_as_it_is(tmp_path: Path) -> None:
     inputs = (DraftInput("frame", (1, 1, 8, 8), False), DraftInput("h", (1, 12), False, numbers=False))
     for name in (
