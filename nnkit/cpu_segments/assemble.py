@@ -341,7 +341,7 @@ def _code_of_all(graph: GraphView) -> list[tuple[Node, Code]]:
         except Refused as error:
             refusals.append(Refusal(node.name, node.op_type, error.reason, error.remedy))
     if refusals:
-        remedy = "rewrite them with operators of docs/cpu_segments.md, or, on a chip with an NPU, leave them on it"
+        remedy = "rewrite them with operators of docs/cpu_segments.md, or remove the tag `cpu` of those that have it"
         raise refusal_error(refusals, "cannot run on the CPU: there is no C code", remedy)
     return codes
 

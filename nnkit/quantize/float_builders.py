@@ -18,6 +18,7 @@ from nnkit.graph.read.concat import read_concat
 from nnkit.graph.read.conv import read_conv
 from nnkit.graph.read.conv_transpose import read_conv_transpose
 from nnkit.graph.read.embedding import read_embedding
+from nnkit.graph.read.fully_connected import check_right_weights
 from nnkit.graph.read.operands import image_hw
 from nnkit.graph.read.pad import Pad, read_pad
 from nnkit.graph.read.pool import read_pool
@@ -340,6 +341,7 @@ def _normalize_rows(view: GraphView, node: Node, chain: Chain) -> FloatOp:
 
 
 def _matmul(view: GraphView, node: Node, chain: Chain) -> FloatOp:
+    check_right_weights(view, node)
     a, b = _operands(view, node)
     if len(view.shape(a)) < 2 or view.shape(a)[:-2] != view.shape(b)[:-2]:
         raise _cannot_broadcast(view, a, b)

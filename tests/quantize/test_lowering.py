@@ -143,6 +143,12 @@ def test_more_layers_in_sixteen_bits() -> None:
             "with ceil_mode windows reach beyond it",
         ),
         (
+            helper.make_node("MatMul", ["c", "x"], ["y"]),
+            {"c": np.ones((5, 6), np.float32)},
+            {"x": (1, 6, 7)},
+            "its constant is the left factor",
+        ),
+        (
             helper.make_node("GlobalAveragePool", ["x"], ["y"]),
             {},
             {"x": (2, 4, 6, 6)},

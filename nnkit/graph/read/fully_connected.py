@@ -54,10 +54,21 @@ def _scaled(array: NDArray[Any], factor: float, dtype: type[FloatT]) -> NDArray[
     return values if factor == 1.0 else values * dtype(factor)
 
 
+def check_right_weights(graph: ReadableGraph, node: Node) -> None:
+    """Raises Refused for a product whose constant is the left factor."""
+    left, right = (graph.constant(name) is not None for name in node.inputs[:2])
+    if left and not right:
+        raise Refused(
+            "its constant is the left factor; weights are the right one",
+            remedy="turn both factors and swap them: c @ x is (x.T @ c.T).T",
+        )
+
+
 def read_fully_connected(graph: ReadableGraph, node: Node) -> FullyConnected:
     """Read a Gemm or MatMul with a constant right side. Raises Refused where weights or bias are computed."""
     if not any(graph.constant(name) is not None for name in node.inputs[:2]):
         raise Refused("it multiplies two computed values: its weights are not constant")
+    check_right_weights(graph, node)
     weight = required_constant(graph, node, 1, "weights are")
     if weight.ndim != 2:
         raise Refused(f"its weights have {weight.ndim} axes instead of 2")

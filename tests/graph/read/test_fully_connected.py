@@ -67,7 +67,7 @@ def test_a_matmul_with_a_constant_right_side_is_fully_connected() -> None:
     ("op", "inputs", "constants", "reason"),
     [
         ("Gemm", ("x", "w"), {}, "it multiplies two computed values: its weights are not constant"),
-        ("MatMul", ("w", "x"), {"w": _weight(3, 3)}, "its weights are not constant"),
+        ("MatMul", ("w", "x"), {"w": _weight(3, 3)}, "its constant is the left factor; weights are the right one"),
         ("Gemm", ("x", "w", "c"), {"w": _weight(3, 3)}, "its bias is not constant"),
         ("Gemm", ("x", "w", "c"), {"w": _weight(3, 3), "c": _weight(3, 3)}, r"its bias has shape \[3, 3\]"),
         ("MatMul", ("x", "w"), {"w": _weight(2, 3, 3)}, "its weights have 3 axes instead of 2"),
