@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import onnx
 
 _ZERO = "nnkit.zero"
+_BEYOND_TABLE = "indices element out of data bounds"  # of ONNX Runtime's Gather
 _DTYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
 
 
@@ -258,7 +259,11 @@ def _relus_as_max(graph: onnx.GraphProto) -> None:
 
 def _refused(error: Exception) -> ModelError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    rows = (
+        "numbers of rows that are computed of an input may lie beyond the table: let them be an input of integers of "
+        "their own, which nothing but its Gather reads (token ids)"
+    )
     return ModelError(
         f"ONNX Runtime cannot run the network: {(lines or [type(error).__name__])[0][:300]}",
-        remedy="check the model with another ONNX tool, or export it again",
+        remedy=rows if _BEYOND_TABLE in str(error) else "check the model with another ONNX tool, or export it again",
     )

@@ -101,12 +101,14 @@ def _remedy_for_integers(value: onnx.ValueInfoProto, readers: Sequence[onnx.Node
             f"where inputs fill the network's whole length, export it without '{value.name}', which then says "
             "nothing; otherwise with a float32 mask that is added to the attention's scores"
         )
-    others = sorted({node.op_type for node in readers if node.op_type not in ("Gather", "Cast")})
+    rows = [node for node in readers if node.op_type == "Gather" and list(node.input[1:]) == [value.name]]
+    others = sorted({node.op_type for node in readers if node.op_type != "Cast" and node not in rows})
     if value.type.tensor_type.elem_type in (onnx.TensorProto.BOOL, onnx.TensorProto.STRING) or not others:
         return "export the network with a float32 input; integers may be rows of a table (token ids), too"
     return (
         "export the network with a float32 input; integers may be rows of a table (token ids) and nothing else, and "
-        f"here {', '.join(others)} read them: give what is computed of them (positions, say) as inputs of their own"
+        f"here {', '.join(others)} read them: give what is made of them (positions, each column, say) as inputs of "
+        "their own"
     )
 
 

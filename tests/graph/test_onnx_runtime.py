@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from one_node import model_of
 from onnx import TensorProto, helper, numpy_helper
 from random_network_inputs import random_inputs
 
@@ -120,6 +121,19 @@ def test_what_onnx_runtime_refuses_is_a_model_error(model: Model) -> None:
     broken.graph.node[1].op_type = "NoSuchOperator"
     with pytest.raises(ModelError, match="ONNX Runtime cannot run the network"):
         FloatSession(Model(broken.SerializeToString(), model.tags, model.inputs, model.outputs, 21))
+
+
+def test_a_table_read_beyond_its_end_is_not_the_fault_of_the_file() -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["i"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["k", "i"], ["y"]),
+    ]
+    network = model_of(nodes, {"x": (1, 2)}, {"k": np.ones((5, 3), np.float32)}, ["y"])
+    session = FloatSession(network)
+    assert session.run({"x": np.float32([[4, 0]])})["y"].shape == (1, 2, 3)
+    with pytest.raises(ModelError, match="out of data bounds") as caught:
+        session.run({"x": np.float32([[5, 0]])})
+    assert "an input of integers of their own" in caught.value.remedy
 
 
 def test_random_inputs_depend_on_the_seed_alone(model: Model) -> None:

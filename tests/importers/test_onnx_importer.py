@@ -211,6 +211,22 @@ def test_the_remedy_for_integers_says_what_reads_them(make_model: Any, save: Any
     assert words in (refused.value.remedy or "")
 
 
+def test_columns_of_which_each_numbers_the_rows_of_a_table_are_inputs_of_their_own(
+    make_model: Any, save: Any, run_onnx: Any
+) -> None:
+    """What the remedy says, done: rows by categories that a network picks out of one input, or is given."""
+    table, types = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32), {"x": TensorProto.INT64}
+    pick = helper.make_node("Gather", ["x", "first"], ["column"], axis=1)
+    constants, shape = {"t": table, "first": np.int64(0)}, {"x": (1, 2)}
+    nodes = [pick, helper.make_node("Gather", ["t", "column"], ["y"])]
+    with pytest.raises(ModelError, match="element type int64") as refused:
+        import_onnx(save(make_model(nodes, constants, inputs=shape, types=types)))
+    assert "here Gather read them: give what is made of them (positions, each column, say)" in refused.value.remedy
+    nodes = [helper.make_node("Gather", ["t", "x"], ["y"])]
+    model = import_onnx(save(make_model(nodes, {"t": table}, inputs={"x": (1,)}, types=types))).model
+    assert np.array_equal(run_onnx(model.onnx_bytes, {"x": np.float32([3])})["y"], table[[3]])
+
+
 def test_layers_out_of_order_are_sorted(make_model: Any, save: Any) -> None:
     nodes = [_relu("b", "y"), _relu("x", "c"), _relu("a", "b"), _relu("x", "a"), _relu("c", "z")]
     result = import_onnx(save(make_model(nodes, outputs={"y": None, "z": None})))
