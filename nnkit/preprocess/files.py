@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -45,14 +46,14 @@ def list_images(
 def named(path: Path, base: Path | None) -> str:
     """As a recipe in the folder `base` would write it, so that what is said does not depend on where a project lies.
 
-    The path itself without a base, or where it is on another drive.
+    The path itself without a base, or where it is on another drive. Bytes that are no UTF-8, which no report can
+    hold, become escapes.
     """
-    if base is None:
-        return path.as_posix()
-    try:
-        return Path(os.path.relpath(path, base)).as_posix()
-    except ValueError:
-        return path.as_posix()
+    shown = path
+    if base is not None:
+        with suppress(ValueError):
+            shown = Path(os.path.relpath(path, base))
+    return os.fsencode(shown.as_posix()).decode("utf-8", "backslashreplace")
 
 
 def natural_key(path: Path) -> tuple[tuple[tuple[bool, int, str], ...], str]:

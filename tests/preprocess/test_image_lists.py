@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from nnkit.errors import ExitCode, RecipeError
 from nnkit.preprocess import list_images
-from nnkit.preprocess.files import spread
+from nnkit.preprocess.files import named, spread
 from nnkit.recipe import RecipePath
 
 
@@ -87,3 +89,13 @@ def test_count_below_one(tmp_path: Path) -> None:
     _touch(tmp_path, "a.png")
     with pytest.raises(RecipeError, match="count is 0"):
         list_images("*.png", tmp_path, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are texts elsewhere")
+def test_a_name_that_is_no_text_is_shown_with_escapes(tmp_path: Path) -> None:
+    """As archives from other systems leave it; reports and tables are UTF-8."""
+    path = tmp_path / os.fsdecode(b"im\xffage.png")
+    path.touch()
+    assert [named(each, tmp_path) for each in list_images("*.png", tmp_path)] == ["im\\xffage.png"]
+    assert named(path, None) == f"{tmp_path}/im\\xffage.png"
+    assert named(tmp_path / "ö b.png", tmp_path) == "ö b.png"
