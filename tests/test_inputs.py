@@ -6,7 +6,9 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from PIL import Image
 
 from nnkit.api.preparing import load
@@ -60,7 +62,14 @@ def test_listed_inputs_have_their_preprocessing_and_others_the_default(folder: P
     assert found["c"] == Preprocess(color="rgb")
 
 
-def test_an_input_that_the_model_does_not_have(folder: Path) -> None:
+def test_an_input_that_neither_the_model_has_nor_its_file(folder: Path) -> None:
+    """The file declares `spare` too, which nothing uses and the model is without."""
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, GRAY) for name in ("x", "y", "spare", "z")]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "y"], ["z"])], "net", infos[:3], infos[3:])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "net.onnx"
+    )
+    assert list(preprocess_by_input(recipe(folder, "{spare: {}}"), model(x=GRAY, y=GRAY))) == ["x", "y"]
     with pytest.raises(RecipeError) as caught:
         preprocess_by_input(recipe(folder, "{image: {}}"), model(x=GRAY, y=GRAY))
     assert "'image'" in caught.value.reason
@@ -209,7 +218,8 @@ def test_nothing_to_verify_on(folder: Path) -> None:
     made = recipe(folder, "{a: {}}", "calibration: {table: t.yaml}\n")
     with pytest.raises(RecipeError) as caught:
         verification_samples(made, model(a=GRAY))
-    assert caught.value.remedy == "add verify.images"
+    assert caught.value.remedy.startswith("add model.inputs.a.calibration.images (")
+    assert "verify.images" in caught.value.remedy
 
 
 def test_digest_is_that_of_the_content(folder: Path) -> None:
