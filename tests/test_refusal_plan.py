@@ -85,6 +85,29 @@ def test_the_end_that_is_proposed_is_taken(target: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
+def test_a_cut_keeps_outputs_that_no_refused_layer_makes_and_says_only_what_there_is(tmp_path: Path) -> None:
+    body = "a = Mul(x, x) b = Mul(a, x) kept = Relu(b) lost = CumSum(b, axis)"
+    size = "float[1, 2, 4, 4]"
+    head = '<ir_version: 8, opset_import: ["": 17]>'
+    given = f"net ({size} x) => ({size} kept, {size} lost) <int64 axis = {{1}}>"
+    onnx.save(onnx.parser.parse_model(f"{head} {given} {{ {body} }}"), tmp_path / "net.onnx")
+    recipe = tmp_path / "recipe.yaml"
+    text = "nnkit: 1\nname: net\nmodel: {path: net.onnx}\ntargets: {ansi_c: {}}\n"
+    recipe.write_text(text)
+    cut = next(line for line in _refused(recipe).remedy.splitlines() if "ends the network" in line)
+    assert cut.endswith("it loses lost, which the host computes from b")
+    recipe.write_text(f"{text}{cut.strip().partition('   ')[0]}\n")
+    planned = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert planned.exit_code == 0, planned.output
+    onnx.save(
+        onnx.parser.parse_model(f"{head} {given} {{ {body.replace('(b, axis)', '(x, axis)')} }}"),
+        tmp_path / "net.onnx",
+    )
+    recipe.write_text(text)
+    cut = next(line for line in _refused(recipe).remedy.splitlines() if "ends the network" in line)
+    assert cut.endswith("it loses lost")
+
+
 def test_the_targets_that_are_proposed_take_it(tmp_path: Path) -> None:
     error = _refused(_recipe(tmp_path, [LRN], "tpu: {chip: bm1684x}"))
     lines = [line for line in error.remedy.split("\n") if "take the network as it is" in line]

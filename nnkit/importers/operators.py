@@ -24,6 +24,7 @@ _DOMAINS = {
     "leave the labels out with the converter's option zipmap=False",
 }
 """What to do about operators of other sets, by the set."""
+_QUANTISED_AS_IT_RUNS = ("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger")
 _TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
 _EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
 _SHOWN = 60
@@ -71,7 +72,7 @@ def check_versions(proto: onnx.ModelProto, where: str) -> int:
 
 def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
     """Every operator, also in the bodies of control flow, is one of ONNX's own at this version, or of `ai.nnkit` with
-    attributes that are right.
+    attributes that are right; none quantises values by ranges that it finds as the network runs.
 
     Raises:
         ModelError: listing all that are not, with the names of their layers.
@@ -90,6 +91,13 @@ def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
         if node.domain not in DEFAULT_DOMAINS:
             reason = f"the operator set '{node.domain}' is not ONNX's own"
             refused.append(Refusal(name, node.op_type, reason, _DOMAINS.get(node.domain, "")))
+            continue
+        if node.op_type in _QUANTISED_AS_IT_RUNS:
+            reason, remedy = (
+                "the network is quantised anew at each run",
+                "give the float network, which nnkit quantises",
+            )
+            refused.append(Refusal(name, node.op_type, reason, remedy))
             continue
         try:
             onnx.defs.get_schema(node.op_type, opset, "")

@@ -226,7 +226,7 @@ def _by_cut(tries: _Tries, error: LayersNotTakenError, build: Build, restructure
         if value and value not in gone and value not in view.constants and value not in view.inputs
     ]
     first = [node.name for node in refused if not gone & set(node.inputs)]
-    if len(ends) == 1:
+    if len(ends) == 1 and all(spec.name in gone for spec in restructured.model.outputs):
         entry = RuleEntry(replace_tail=ReplaceTail(at=ends[0]))
         text = f"replace_tail: {{at: {yaml_name(ends[0])}, tail: []}}"
     elif len(first) <= _NAMES:
@@ -241,9 +241,10 @@ def _by_cut(tries: _Tries, error: LayersNotTakenError, build: Build, restructure
     lost = [spec.name for spec in restructured.reference.outputs if spec.name not in given]
     instead = [name for name in given if name not in {spec.name for spec in restructured.reference.outputs}]
     written = "default" if build.recipe.restructure_for(build.key) is None else "..."
+    host = f", which the host computes from {_listed(instead)}" if instead else ""
     return tried.found(
         f"restructure: [{written}, {{{text}}}]   ends the network before them: {len(kept)} of {len(view.nodes)} "
-        f"layers stay; it loses {_listed(lost)}, which the host computes from {_listed(instead)}",
+        f"layers stay; it loses {_listed(lost)}{host}",
         loses=bool(lost),
     )
 

@@ -221,3 +221,11 @@ def test_softmax_of_old_operator_sets_over_rows_of_one_image(
     x = np.random.default_rng(6).normal(0, 3, (1, 3, 4, 2)).astype(np.float32)
     expected = run_onnx(path.read_bytes(), {"x": x})["y"]
     np.testing.assert_allclose(run_onnx(model.onnx_bytes, {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_network_that_is_quantised_at_each_run_is_refused_with_what_to_give(save: Any) -> None:
+    layers = "q, s, z = DynamicQuantizeLinear(x) m = MatMulInteger(q, w, z) y = Cast<to = 1>(m)"
+    given = "net (float[1, 4] x) => (float[1, 2] y) <uint8[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}>"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {given} {{ {layers} }}')
+    with pytest.raises(ModelError, match=r"(?s)DynamicQuantizeLinear.*MatMulInteger.*give the float network"):
+        import_onnx(save(model))
