@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import NoReturn
 
 from nnkit.errors import RecipeError
 
@@ -19,6 +20,9 @@ MOST_ENTRIES = 2_000_000
 
 MOST_SECONDS = 120.0
 """How long a glob may look."""
+
+MOST_LETTERS = 200_000_000
+"""Letters of all names that a glob may match: a link that leads back up gives each file a hundred long names."""
 
 _MOST_LOOKED_AT = 10_000  # names in a folder
 
@@ -30,14 +34,15 @@ def matching(pattern: str, folder: Path, *, where: str = "") -> list[str]:
     with a dot.
 
     where: the place in the recipe, for messages.
-    Raises RecipeError where it would look at more than MOST_ENTRIES files and folders, or longer than MOST_SECONDS.
+    Raises RecipeError where it would look at more than MOST_ENTRIES files and folders, or longer than MOST_SECONDS,
+    or matches names of more than MOST_LETTERS together.
     """
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part]
     if not parts:
         return []
     search = _Search(pattern, folder, where)
-    names = set(search.below(root, _without_repetition(parts)))
+    names = set(search.counted(search.below(root, _without_repetition(parts))))
     return sorted(name for name in names if not pattern.endswith("/") or (folder / name).is_dir())
 
 
@@ -47,8 +52,17 @@ class _Search:
     folder: Path
     where: str
     looked_at: int = 0
+    letters: int = 0
     began: float = field(default_factory=time.monotonic)
     last: tuple[str | None, list[tuple[str, bool]]] = (None, [])
+
+    def counted(self, names: Iterator[str]) -> Iterator[str]:
+        """The names, as long as they are not too many letters together."""
+        for name in names:
+            self.letters += len(name)
+            if self.letters > MOST_LETTERS:
+                self._refuse(f"matches names of more than {MOST_LETTERS:,} letters")
+            yield name
 
     def below(self, at: str, parts: Sequence[str]) -> Iterator[str]:
         """Names that match `parts` below the folder `at`, which ends with a slash or is empty."""
@@ -93,11 +107,11 @@ class _Search:
 
     def _check(self) -> None:
         if self.looked_at > MOST_ENTRIES:
-            why = f"looks at more than {MOST_ENTRIES:,} files and folders"
-        elif self.looked_at % 1024 == 0 and time.monotonic() - self.began > MOST_SECONDS:
-            why = f"looks at files for more than {MOST_SECONDS:.0f} s ({self.looked_at:,} so far)"
-        else:
-            return
+            self._refuse(f"looks at more than {MOST_ENTRIES:,} files and folders")
+        if self.looked_at % 1024 == 0 and time.monotonic() - self.began > MOST_SECONDS:
+            self._refuse(f"looks at files for more than {MOST_SECONDS:.0f} s ({self.looked_at:,} so far)")
+
+    def _refuse(self, why: str) -> NoReturn:
         raise RecipeError(
             f"'{self.pattern}' {why}",
             where=self.where,

@@ -98,6 +98,15 @@ def test_a_glob_ends_at_its_bounds(
     assert matching("7.png", tmp_path) == ["7.png"]
 
 
+def test_what_a_glob_matches_takes_so_much_memory_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("aaaa.png", "bbbb.png", "cccc.txt"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(matching_files, "MOST_LETTERS", 16)
+    assert matching("*.png", tmp_path) == ["aaaa.png", "bbbb.png"]
+    with pytest.raises(RecipeError, match="matches names of more than 16 letters"):
+        matching("*", tmp_path)
+
+
 def test_links_that_lead_to_each_other_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 3 such links there are some 3 to the power of 40 paths."""
     monkeypatch.setattr(matching_files, "MOST_ENTRIES", 5000)
