@@ -55,6 +55,8 @@ def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path) -> None
         _resized(net, small, (2, 2), "align_corners", "aligned"),
         _resized(net, small, (2, 2), "half_pixel", "even"),
         _resized(net, small, (3, 2), "pytorch_half_pixel", "odd"),
+        _resized(net, small, (1, 2), "half_pixel", "wide"),
+        _resized(net, small, (3, 1), "half_pixel", "high"),
         _resized(net, smaller, (16, 3), "half_pixel", "far"),
     ]
     report = built(net.model(outputs), "chip: cv181x", tmp_path)
