@@ -93,6 +93,8 @@ def check(path: str | Path, settings: Sequence[Setting] = (), targets: Sequence[
         for build in builds(recipe, keys, Progress(quiet=True), Switches(emulate=False)):
             accepted = _accept(build, findings)
             beyond += build.target.beyond_the_chip(build.options)
+            if accepted is not None:
+                beyond += accepted.imported.left_out_lines
             if inputs and not counts and accepted is not None and not needs_ranges(build, accepted.lowered):
                 beyond.append(
                     f"the recipe names no images: {build.key} is verified on drawn inputs, "

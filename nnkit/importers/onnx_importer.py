@@ -58,11 +58,13 @@ class ImportResult:
 
     notes: what the import changed, one sentence each, for the report.
     files: the files that were read, the model's first; a cache key needs their contents.
+    left_out: outputs of the file that the network has not, as they are constants.
     """
 
     model: Model
     notes: tuple[str, ...]
     files: tuple[Path, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def import_onnx(path: str | os.PathLike[str], options: ImportOptions = DEFAULT_OPTIONS) -> ImportResult:
@@ -112,6 +114,7 @@ def import_read(read: ReadModel, options: ImportOptions) -> ImportResult:
     """As `import_onnx`, of a network that has been read; it is changed."""
     from nnkit.graph.weights_aside import bytes_with_weights, take_weights
 
+    outputs = [value.name for value in read.proto.graph.output]
     network = _checked(read, options.limits)
     del read
     tagged = lift_tags(network.proto.graph, options.tag_globs)
@@ -141,7 +144,8 @@ def import_read(read: ReadModel, options: ImportOptions) -> ImportResult:
 
         model = channels_first(model, options.channels_last, options.input_where)
         notes += [f"input '{name}' is taken as {list(_shape(model, name))}" for name in options.channels_last]
-    return ImportResult(model, (*notes, *gone), files)
+    given = {spec.name for spec in model.outputs}
+    return ImportResult(model, (*notes, *gone), files, tuple(name for name in outputs if name not in given))
 
 
 def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:

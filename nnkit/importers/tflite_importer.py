@@ -41,7 +41,7 @@ def import_tflite(path: str | os.PathLike[str], options: ImportOptions = DEFAULT
     proto = onnx_of(network, str(file))
     kept = replace(options, simplify=False, any_batch=False, channels_last=())
     result = import_read(ReadModel(proto, file), kept)
-    return ImportResult(result.model, (*_notes(network), *result.notes), result.files)
+    return replace(result, notes=(*_notes(network), *result.notes))
 
 
 def onnx_of(network: TfliteNetwork, where: str) -> onnx.ModelProto:

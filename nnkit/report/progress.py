@@ -62,6 +62,11 @@ class Progress:
         if self.verbose and not self.quiet:
             self.line(f"    {text}")
 
+    def say(self, text: str) -> None:
+        """A line below a stage, of what nobody may miss."""
+        if not self.quiet:
+            self.line(f"    {text}")
+
     def say_dashboard(self, address: str | None) -> None:
         """Where a browser sees what a cluster does; None says nothing. Dask draws it by bokeh alone."""
         if address is not None and not self.quiet:

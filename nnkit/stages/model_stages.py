@@ -70,8 +70,8 @@ def import_model(build: Build) -> Imported:
             from nnkit.quantize.affine.dequantized import dequantized
 
             note = "the network was quantised already: the numbers that its integers stand for are quantised anew"
-            return Imported(dequantized(result.model), (*result.notes, note))
-        return Imported(result.model, result.notes)
+            return Imported(dequantized(result.model), (*result.notes, note), result.left_out)
+        return Imported(result.model, result.notes, result.left_out)
 
     call = StageCall(
         "import",
@@ -83,6 +83,8 @@ def import_model(build: Build) -> Imported:
         {name: installed_version(name) for name in ("onnx", "onnxsim", "onnxruntime")},
     )
     imported = cached(build, call, object_codec(), compute)
+    for line in imported.left_out_lines:
+        build.progress.say(line)
     for note in imported.notes:
         build.progress.note(note)
     return imported

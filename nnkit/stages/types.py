@@ -12,6 +12,7 @@ from nnkit.cache import StageCache
 from nnkit.errors import ToolError
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.graph import Model
+from nnkit.graph.refusal import folded_names
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
 from nnkit.recipe import Recipe, TargetOptionsBase
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from nnkit.verify.tasks import TaskScore
 
 T = TypeVar("T")
+
+_NAMED = 5  # outputs that one line names
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,20 @@ def returned(build: Build, method: str, value: object, wanted: type[T]) -> T:
 
 @dataclass(frozen=True)
 class Imported:
-    """The imported model and what the importer changed or noticed."""
+    """The imported model and what the importer changed or noticed.
+
+    left_out: outputs of the file that the model has not, as they are constants.
+    """
 
     model: Model
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def left_out_lines(self) -> tuple[str, ...]:
+        """What nobody may miss of these outputs."""
+        names = folded_names(self.left_out, _NAMED)
+        return (f"left out of the outputs, as they are the same for every input: {names}",) if names else ()
 
 
 @dataclass(frozen=True)

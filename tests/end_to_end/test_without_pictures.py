@@ -228,3 +228,17 @@ def test_a_first_recipe_has_one_scale_for_all_channels_where_the_chip_has(folder
         out = f"{target}.yaml"
         begun = run_nnkit("init", "colour.onnx", "-t", target, "--images", "images", "-o", out, cwd=folder)
         assert (begun.returncode, f"std: {std}" in (folder / out).read_text()) == (0, True), begun.stderr
+
+
+def test_an_output_that_is_left_out_is_named_by_every_command(tmp_path: Path) -> None:
+    net = Net((1, 3, 8, 8))
+    net.save(tmp_path / "net.onnx", net.node("Relu", ["x"], 3))
+    proto = onnx.load(tmp_path / "net.onnx")
+    proto.graph.initializer.append(numpy_helper.from_array(np.arange(6, dtype=np.float32), "anchors"))
+    proto.graph.output.append(helper.make_tensor_value_info("anchors", TensorProto.FLOAT, [6]))
+    onnx.save(proto, tmp_path / "net.onnx")
+    floats = ("-t", "ansi_c", "--set", "targets.ansi_c.precision=float32")
+    for command in ("check", "plan", "run", "run"):  # the last finds the import in the cache
+        done = run_nnkit(command, "net.onnx", *floats, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "left out of the outputs, as they are the same for every input: anchors" in done.stdout + done.stderr

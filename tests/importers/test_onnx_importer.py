@@ -467,6 +467,7 @@ def test_outputs_that_no_input_reaches_are_left_out(make_model: Any, save: Any, 
     path = save(make_model([_relu("x", "y"), *made], constants, outputs={"anchors": None, "y": None}))
     result = import_onnx(path)
     assert [spec.name for spec in result.model.outputs] == ["y"]
+    assert result.left_out == ("anchors",)
     assert (
         "output 'anchors' depends on no input and is left out: its values are the same at every run" in result.notes
     )
