@@ -9,12 +9,20 @@ from nnkit.reading.json_file import read_json, read_json_object
 from nnkit.reading.matching_files import matching
 from nnkit.reading.onnx_file import message_of, read_onnx, refuse_other_files, whole_message_of
 from nnkit.reading.plain_tree import check_plain_tree
-from nnkit.reading.regular_file import MAX_MODEL_BYTES, is_broken_link, open_regular, read_bytes, read_regular_file
+from nnkit.reading.regular_file import (
+    MAX_MODEL_BYTES,
+    check_name,
+    is_broken_link,
+    open_regular,
+    read_bytes,
+    read_regular_file,
+)
 from nnkit.reading.text_file import read_csv, read_text
 from nnkit.reading.yaml_file import read_yaml, read_yaml_node
 
 __all__ = [
     "MAX_MODEL_BYTES",
+    "check_name",
     "check_plain_tree",
     "is_broken_link",
     "matching",

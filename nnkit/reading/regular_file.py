@@ -36,13 +36,24 @@ def open_regular(path: Path) -> BinaryIO:
     return os.fdopen(number, "rb")
 
 
+def check_name(path: str | Path, what: str) -> None:
+    """Raise UserFileError where the name of a file that reports name is no text: bytes that are not UTF-8."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError as error:
+        reason = f"the name of {what} is not UTF-8, and could not be written into reports"
+        remedy = "rename the file, or the folder that is named so"
+        raise UserFileError(reason, where=str(path), remedy=remedy) from error
+
+
 def read_regular_file(path: Path, *, what: str, limit_bytes: int = MAX_MODEL_BYTES) -> bytes:
     """The bytes of a network's file, never of a pipe or a device, which could block or have no end.
 
     Raises:
-        UserFileError: no such file, or not readable.
+        UserFileError: no such file, not readable, or named by bytes that are no text.
         ModelError: not a regular file, or larger than `limit_bytes`.
     """
+    check_name(path, what)
     remedy = "a network for these targets is far smaller: check which file this is"
     return _read(path, what, limit_bytes, ModelError, remedy)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from nnkit.reading import is_broken_link
+from nnkit.reading import check_name, is_broken_link
 from nnkit.recipe import scalars
 from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Place, Problem, in_order, shown
 from nnkit.recipe.settings import TARGETS, Setting, listed_targets, settings_beside
@@ -82,9 +82,11 @@ def load_document(
     Raises:
         InvalidRecipeError: unreadable file, YAML syntax, duplicate keys, unset variables, cyclic includes, a
             tag that is not allowed, or a limit exceeded.
+        UserFileError: the file's name is no text.
     """
     builder = _Builder(os.environ if environ is None else environ)
     display = os.fspath(path)
+    check_name(display, "the recipe")
     data = builder.build_root(display)
     for setting in sorted(settings, key=lambda each: each.key.count(".")):  # a section before what is in it
         names = listed_targets(setting)

@@ -105,8 +105,8 @@ class RecipePath:
         whole = self.folder / self.text
         if ".." not in whole.parts:
             return whole
-        plain = Path(os.path.normpath(whole))
-        return plain if plain.resolve() == whole.resolve() else whole
+        plain = os.path.normpath(whole)
+        return Path(plain) if os.path.realpath(plain) == os.path.realpath(whole) else whole
 
     def __fspath__(self) -> str:
         return os.fspath(self.file)
