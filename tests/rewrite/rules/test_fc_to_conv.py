@@ -82,7 +82,7 @@ def test_declines(graphs):
         "two values": "it multiplies two computed values: its weights are not constant",
         "three rows": "it has more than one row: only batch 1 is supported",
         "computed bias": "its bias is not constant",
-        "constant on the left": "its weights are not constant",
+        "constant on the left": "its constant is the left factor; weights are the right one",
         "batched": "its weights have 3 axes instead of 2",
     }
 
