@@ -11,6 +11,7 @@ import os
 import secrets
 import subprocess
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -60,15 +61,15 @@ def _mark(pid: int) -> str:
         return ""
     pipe = process.stdin
     if pipe is not None:
-        end = os.dup(pipe.fileno())  # open until this process ends: Python would close the pipe's object before
+        ends = [os.dup(pipe.fileno())]  # open until this process ends: Python would close the pipe's object before
         pipe.close()
-        os.register_at_fork(after_in_child=lambda: _close(end))
+        os.register_at_fork(after_in_child=lambda: _close(ends))
     process.returncode = 0  # nobody waits for it
     return mark
 
 
-def _close(handle: int) -> None:
-    try:
-        os.close(handle)
-    except OSError:
-        return
+def _close(ends: list[int]) -> None:
+    """Once: in what a forked process forks in turn, the number may be of another file."""
+    while ends:
+        with suppress(OSError):
+            os.close(ends.pop())

@@ -63,3 +63,26 @@ def test_tools_of_a_killed_process_and_of_its_workers_end(tmp_path: Path) -> Non
         process.wait()
     pids = [path.name for path in place.iterdir()]
     assert wait_for(lambda: not any(runs(pid) for pid in pids))
+
+
+_FORKS_TWICE = """
+import os
+from nnkit.keeper import keep
+
+def fork():
+    pid = os.fork()
+    if pid:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+keep()
+fork()
+numbers = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
+fork()
+for number in numbers:
+    os.fstat(number)
+"""
+
+
+def test_a_fork_of_a_fork_keeps_its_files() -> None:
+    done = subprocess.run([sys.executable, "-c", _FORKS_TWICE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -193,12 +192,9 @@ def test_what_does_not_run_is_not_proposed(tmp_path: Path, monkeypatch: pytest.M
     assert "ansi_c" not in _refused(recipe).remedy
 
 
-def test_a_division_that_needs_a_comparison_is_not_cut_first(tmp_path: Path) -> None:
+def test_a_division_that_needs_a_comparison_is_not_cut_first(shared_dir: Path, tmp_path: Path) -> None:
     """Before Equal and Where a cut leaves a value that nobody asked for."""
-    shared = os.environ.get("NNKIT_SHARED")
-    path = Path(shared or "none") / "cases/onnx/g_div_no_nan.onnx"
-    if not path.is_file():
-        pytest.skip("NNKIT_SHARED has no cases")
+    path = shared_dir / "cases/onnx/g_div_no_nan.onnx"
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(f"nnkit: 1\nname: net\nmodel: {{path: {path}}}\ntargets: {{gap8: {{}}}}\n")
     remedy = _refused(recipe).remedy
