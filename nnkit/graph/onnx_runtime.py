@@ -259,11 +259,11 @@ def _relus_as_max(graph: onnx.GraphProto) -> None:
 
 def _refused(error: Exception) -> ModelError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    rows = (
-        "numbers of rows that are computed of an input may lie beyond the table: let them be an input of integers of "
-        "their own, which nothing but its Gather reads (token ids)"
+    ids = (
+        "indices that the network computes may lie beyond the table: make them an input of integers of their own "
+        "(token ids), which nothing but the Gather reads"
     )
     return ModelError(
         f"ONNX Runtime cannot run the network: {(lines or [type(error).__name__])[0][:300]}",
-        remedy=rows if _BEYOND_TABLE in str(error) else "check the model with another ONNX tool, or export it again",
+        remedy=ids if _BEYOND_TABLE in str(error) else "check the model with another ONNX tool, or export it again",
     )

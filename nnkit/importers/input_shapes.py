@@ -113,7 +113,7 @@ def _remedy_for_integers(value: onnx.ValueInfoProto, readers: Sequence[onnx.Node
 
 
 def _ids_as_float(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> list[str]:
-    """Numbers of rows in tables, such as token ids, are read as floats and made integers before the tables.
+    """Indices of rows in tables, such as token ids, are read as floats and made integers before the tables.
 
     Those that no table has are taken as its first or last row.
     """

@@ -156,7 +156,7 @@ class RandomOps:
         self.ops.append(AffineLookup(**self._fields((source,), output), table=table, function="Tanh"))
 
     def embedding(self, *, bits: int = 8) -> None:
-        """Numbers of rows, some beyond the table."""
+        """Indices of rows, some beyond the table."""
         source = self._named((40,), Affine(8, (1.0,), (0,)))
         self.inputs.append(source.name)
         output = self._tensor((40, 5), bits)

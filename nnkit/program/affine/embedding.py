@@ -15,7 +15,7 @@ from nnkit.program.tensor import Array, Arrays
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AffineEmbedding(AffineOpBase):
-    """y = table[min(x, rows - 1)], where x are numbers of rows: its format has the scale 1 and no zero point.
+    """y = table[min(x, rows - 1)], where x are indices: its format has the scale 1 and no zero point.
 
     table: [rows, features], as the output is stored.
     """
