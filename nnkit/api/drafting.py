@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.api.preparing import load
 from nnkit.errors import NnkitError, SeveralError, UsageError, name_builds
-from nnkit.graph.first_layers import first_layers, readers_by_value
+from nnkit.graph.first_layers import NORMALISES, first_layers, readers_by_value
 from nnkit.output_file import write_output
 from nnkit.reading import read_text
 from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_for, recipe_name, recipe_text, with_shapes
@@ -29,7 +29,6 @@ _STAMP = "# written by nnkit, until somebody changes it: "
 _PIXELS = (1, 2, 10, 11, 16)
 """Element types of ONNX that hold pixels: float, uint8, float16, double, bfloat16."""
 _BYTES = 2
-_NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
 
 
 @dataclass(frozen=True)
@@ -314,7 +313,7 @@ def _sides(value: onnx.ValueInfoProto) -> tuple[int | None, ...]:
 
 def _normalises(node: onnx.NodeProto, weights: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether a network's first layer only shifts and scales pixels, or mixes their channels into at most three."""
-    if node.op_type in _NORMALISES:
+    if node.op_type in NORMALISES:
         return True
     kernel = weights.get(node.input[1], ()) if node.op_type == "Conv" and len(node.input) > 1 else ()
     return len(kernel) == 4 and kernel[0] <= 3 and kernel[2:] == (1, 1)

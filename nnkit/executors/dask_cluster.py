@@ -77,16 +77,18 @@ class DaskExecutor:
                 folder = self._stack.enter_context(temporary_folder("nnkit-dask-"))
                 self._stack.enter_context(dask.config.set({"temporary-directory": str(folder)}))
                 searched = list(sys.path)
-                cluster = distributed.LocalCluster(
-                    n_workers=self.workers,
-                    threads_per_worker=1,
-                    processes=True,
-                    dashboard_address="127.0.0.1:0",  # Dask serves HTTP in any case, at a port that others may have
-                    scheduler_kwargs={} if self._serves_dashboard else {"dashboard": False},
-                    silence_logs=logging.CRITICAL,
-                    security=True,  # keys of its own, for the run: whoever can connect to it runs code
-                )
-                sys.path[:] = searched
+                try:
+                    cluster = distributed.LocalCluster(
+                        n_workers=self.workers,
+                        threads_per_worker=1,
+                        processes=True,
+                        dashboard_address="127.0.0.1:0",  # HTTP is served in any case, at a port that others may have
+                        scheduler_kwargs={} if self._serves_dashboard else {"dashboard": False},
+                        silence_logs=logging.CRITICAL,
+                        security=True,  # keys of its own, for the run: whoever can connect to it runs code
+                    )
+                finally:
+                    sys.path[:] = searched
                 self._stack.callback(cluster.close)
                 self._client = distributed.Client(cluster)
             else:

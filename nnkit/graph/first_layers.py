@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import onnx
 
+NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
+"""Operators that shift or scale pixels, where they are the first of a network."""
 _KEEPS_NUMBERS = ("Cast", "Identity", "Transpose")
 
 

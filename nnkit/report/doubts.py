@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnkit.errors import RecipeError
-from nnkit.graph.first_layers import first_layers, readers_by_value
-from nnkit.inputs import images_to_add, input_ranges
+from nnkit.graph.first_layers import NORMALISES, first_layers, readers_by_value
+from nnkit.inputs import image_inputs, images_to_add, input_ranges
 from nnkit.preprocess import first_frame_note, list_images
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from nnkit.recipe import Recipe
 
 _LEAST_IMAGES = 8  # of which it can be said that a network guesses
-_NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
 _POOR_PRECISION = 0.05
 _RAW_RANGE = 64.0  # an input that reaches so far holds pixels as they are
 _UNIT_RANGE = 8.0  # one that stays below is normalised
@@ -133,8 +132,6 @@ def _of_classes(facts: Mapping[str, float]) -> Iterator[str]:
 
 
 def _of_the_scale(recipe: Recipe, imported: Model) -> Iterator[str]:
-    from nnkit.inputs import image_inputs
-
     graph = imported.proto().graph
     by_value = readers_by_value(graph)
     for name, preprocess in image_inputs(recipe, imported).items():
@@ -148,7 +145,7 @@ def _of_the_scale(recipe: Recipe, imported: Model) -> Iterator[str]:
         readers = list(first_layers(by_value, name))
         if not readers:
             continue
-        normalises = any(node.op_type in _NORMALISES for node in readers)
+        normalises = any(node.op_type in NORMALISES for node in readers)
         length = _filter_length(graph, readers)
         if reach >= _RAW_RANGE and not normalises and length is not None and length >= _LARGE_WEIGHTS:
             yield (

@@ -29,7 +29,6 @@ SIZE_VARIABLE = "NNKIT_SIZE_FACTOR"
 MOST_SIZE_FACTOR = 10_000.0
 
 _FILE = "config.yaml"
-_ABSENT = object()
 _KEYS = ("programs", "time_factor", "values_gib", "size_factor", "signer")
 
 
@@ -82,8 +81,8 @@ def user_settings() -> Settings:
     factor = _number(content, path, "time_factor", TIME_VARIABLE, _FACTOR)
     values_gib = _number(content, path, "values_gib", VALUES_VARIABLE, _GIB)
     size_factor = _number(content, path, "size_factor", SIZE_VARIABLE, _SIZE)
-    signer = content.get("signer", _ABSENT)
-    if signer is not _ABSENT and not isinstance(signer, str):
+    signer = content.get("signer")
+    if "signer" in content and not isinstance(signer, str):
         raise _wrong(path, "signer is not a path")
     key = Path(signer).expanduser() if isinstance(signer, str) else None
     if key is not None and not key.is_absolute():  # a key that lies beside a package would vouch for it
